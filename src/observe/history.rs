@@ -1,7 +1,7 @@
 //! Reads a past time range from Prometheus: which pods held which devices, and the devices'
 //! metrics. A query covers at most one hour, so memory use does not grow with the range.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use futures::future::{join, try_join};
 use tokio::sync::OnceCell;
@@ -10,10 +10,10 @@ use crate::context::Context;
 use crate::observe::first_sample::first_sample;
 use crate::observe::metrics::{self, StoreUse};
 use crate::observe::past_queries::{HistoryScope, NodeSeries, PastQueries};
-use crate::observe::store_identity;
 use gpuctl_cluster::{Access, Connection, OtherPods};
 use gpuctl_core::error::Error;
 use gpuctl_core::model::{NodeUsage, Series, UnixSeconds};
+use gpuctl_core::model::UnixSeconds;
 use gpuctl_core::stats::exporters::dialect::Quantity;
 use gpuctl_core::stats::exporters::parts::NodeParts;
 use gpuctl_core::stats::exporters::query;
@@ -112,12 +112,8 @@ impl<'c> ClusterHistory<'c> {
                 StoreUse::Sums { since },
             )
             .await?;
-            let (reported, first_sample) = join(
-                prometheus.now(query::NODES),
-                first_sample(&prometheus, since, context.now().into()),
-            )
-            .await;
-            Ok::<_, Error>((prometheus, reported.unwrap_or_default(), first_sample))
+            let first_sample = first_sample(&prometheus, since, context.now().into()).await;
+            Ok::<_, Error>((prometheus, first_sample))
         };
         let (store, snapshot) = join(store, connection.inventory().snapshot()).await;
         // Prometheus has no series about sharing of devices. Only the API server knows it, for the
@@ -140,17 +136,7 @@ impl<'c> ClusterHistory<'c> {
             parts: NodeParts::from_nodes(inventory.hosts.iter()),
             aliases: aliases.collect(),
         };
-        let (prometheus, reported, first_sample) = store?;
-        let reported: BTreeSet<&str> = reported
-            .iter()
-            .filter_map(|series| series.label("node"))
-            .collect();
-        let own_nodes: BTreeSet<&str> = inventory.hosts.iter().map(NodeUsage::name).collect();
-        if let Some(warning) =
-            store_identity::foreign_nodes(&reported, &own_nodes, &prometheus.server, &cluster)
-        {
-            context.terminal.warn(&warning);
-        }
+        let (prometheus, first_sample) = store?;
         let aliases: Vec<(&String, &String)> = nodes.aliases.iter().collect();
         // Results can depend on the credentials, so the cache key includes their fingerprint.
         let credentials = context.metrics_of(connection)?.credentials.fingerprint();

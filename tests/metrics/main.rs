@@ -32,6 +32,7 @@ mod history;
 mod hostile;
 mod managed;
 mod mock_server;
+mod node_names;
 mod outbound;
 mod partitioned_history;
 mod past;

@@ -73,6 +73,8 @@ pub struct Readings {
     pub samples: u64,
     /// Number of samples from nodes of other clusters.
     pub elsewhere: u64,
+    /// Labels of those samples, as `Hostname="x"`, that name no node of this cluster.
+    pub unmatched: BTreeSet<String>,
     /// Indexes into `devices` by the pod that holds the device.
     held_by: BTreeMap<PodKey, Vec<usize>>,
 }
@@ -91,8 +93,26 @@ impl Readings {
             dropped,
             samples,
             elsewhere,
+            unmatched: BTreeSet::new(),
             held_by,
         }
+    }
+
+    /// Lists a few of the labels that name no node, for messages.
+    pub fn unmatched_list(&self) -> String {
+        const MAX: usize = 3;
+        let shown: Vec<&str> = self
+            .unmatched
+            .iter()
+            .take(MAX)
+            .map(String::as_str)
+            .collect();
+        let more = if self.unmatched.len() > MAX {
+            ", …"
+        } else {
+            ""
+        };
+        format!("{}{more}", shown.join(", "))
     }
 
     /// Computes means over the devices that these pods of one namespace hold. A device that several

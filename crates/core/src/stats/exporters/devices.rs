@@ -91,7 +91,9 @@ pub fn read(samples: &ExporterReading, inventory: &Inventory, facts: &ApiFacts) 
                 .for_each(|reading| reading.held = (!reading.holders.is_empty()).then_some(true)),
         }
     }
-    Readings::new(devices, tally.samples, tally.dropped, tally.elsewhere)
+    let mut readings = Readings::new(devices, tally.samples, tally.dropped, tally.elsewhere);
+    readings.unmatched = tally.unmatched;
+    readings
 }
 
 /// Samples by device, with counts.
@@ -110,6 +112,8 @@ struct SampleTally<'m> {
     dropped: u64,
     /// Number of samples from devices on unknown nodes.
     elsewhere: u64,
+    /// Labels of these samples that name no node.
+    unmatched: BTreeSet<String>,
 }
 
 impl<'m> SampleTally<'m> {
@@ -142,6 +146,9 @@ impl<'m> SampleTally<'m> {
         };
         let Some(identity) = identity else {
             self.elsewhere += 1;
+            if let Some((label, value)) = reader.unmatched(series) {
+                self.unmatched.insert(format!("{label}=\"{value}\""));
+            }
             return;
         };
         self.samples += 1;
@@ -262,6 +269,11 @@ impl DeviceValues {
         }
         if self.value(Quantity::RowRemapFailure) == Some(1.0) {
             return Some("row remapping failed".to_owned());
+        }
+        let fabric = self.value(Quantity::FabricHealth).unwrap_or_default();
+        if fabric > 1.0 {
+            let state = if fabric < 3.0 { "unhealthy" } else { "limited" };
+            return Some(format!("fabric {state}"));
         }
         (self.value(Quantity::Health) == Some(0.0)).then(|| "unhealthy".to_owned())
     }

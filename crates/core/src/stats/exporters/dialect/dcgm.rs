@@ -57,6 +57,13 @@ pub(super) const DCGM: Dialect = Dialect {
             0,
             1.0,
         ),
+        // Exported since version 4.7 (NVIDIA/dcgm-exporter#745).
+        metric(
+            "DCGM_FI_DEV_FABRIC_HEALTH_SUMMARY",
+            Quantity::FabricHealth,
+            0,
+            1.0,
+        ),
     ],
     // The label is `Hostname` up to version 4.4, and `hostname` in later versions.
     node: &["Hostname", "hostname"],

@@ -12,6 +12,11 @@ pub struct Dialect {
     pub node: &'static [&'static str],
     /// Labels with the UUID of the device.
     pub uuid: &'static [&'static str],
+    /// Start of all UUIDs that the exporter omits.
+    pub uuid_prefix: &'static str,
+    /// Labels of series about a part of the device, such as a tile. They are not read, because the
+    /// exporter also reports the whole device.
+    pub part: &'static [&'static str],
     /// Labels with the number of the device on its node.
     pub index: &'static [&'static str],
     /// Labels with the model of the device. They are read only from metrics of this dialect,
@@ -38,6 +43,8 @@ impl Dialect {
         metrics: &[],
         node: &[],
         uuid: &[],
+        uuid_prefix: "",
+        part: &[],
         index: &[],
         model: &[],
         pod: &[],
