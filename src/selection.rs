@@ -1,5 +1,7 @@
 //! Selects the jobs that a command applies to: by name, pattern, label, owner and status.
 
+use std::collections::BTreeSet;
+
 use futures::future::try_join_all;
 use regex::Regex;
 
@@ -7,7 +9,7 @@ use crate::cli::args::selection::{JobSelection, is_pattern};
 use crate::context::Context;
 use crate::lookup::{self, LookupPurpose};
 use crate::observe::past_jobs;
-use gpuctl_cluster::{Connection, DryRun, JobFilter};
+use gpuctl_cluster::{Connection, DryRun, JobFilter, Selection};
 use gpuctl_core::error::{Error, ErrorName};
 use gpuctl_core::model::values::natural;
 use gpuctl_core::model::values::text::count;
@@ -26,25 +28,42 @@ pub(crate) async fn jobs(
         let found = names.map(|name| past_jobs::job(context, connection, name, purpose));
         return Ok(unique(try_join_all(found).await?));
     }
+    // Changes are limited to the current namespace, unless `-A` is set. A name that includes a
+    // namespace applies only there.
+    let is_change = purpose == LookupPurpose::Change && !context.all_namespaces;
+    let is_limited = connection.namespace_is_explicit || is_change;
+    let limit = is_limited.then_some(connection.namespace.as_str());
     let names: Vec<NamePattern> = selection
         .names
         .iter()
-        .map(|name| NamePattern::parse(name))
+        .map(|name| NamePattern::parse(name, limit))
         .collect::<Result<_, _>>()?;
     let explicit_namespace = lookup::explicit_namespace(connection);
     for (pattern, text) in names.iter().zip(&selection.names) {
         lookup::check_namespace(explicit_namespace, pattern.namespace.as_deref(), text)?;
     }
-    let filter = filter(context, connection, selection, purpose).await?;
-    let found = connection.jobs().list(&filter).await?;
+    let user = match selection.mine {
+        false => None,
+        true => Some(own_name(connection).await?),
+    };
+    let lists = namespaces(&names, limit).into_iter().map(|namespace| {
+        let filter = JobFilter {
+            namespace,
+            user: user.clone(),
+            ..JobFilter::default()
+        };
+        async move { connection.jobs().list(&filter).await }
+    });
+    let lists = try_join_all(lists).await?;
     let status: Option<Status> = selection
         .status
         .as_deref()
         .and_then(|word| word.parse().ok());
-    let unseen = found.unseen();
-    let unmatched = unmatched(&names, selection, &found.jobs);
+    let unseen = lists.iter().find_map(Selection::unseen);
+    let mut jobs: Vec<Job> = lists.into_iter().flat_map(|list| list.jobs).collect();
+    let unmatched = unmatched(&names, selection, &jobs);
     let matches = |job: &Job| {
-        (filter.user.is_none() || job.user == filter.user)
+        (user.is_none() || job.user == user)
             && (names.is_empty() || names.iter().any(|name| name.matches(job)))
             && selection
                 .selector
@@ -52,7 +71,6 @@ pub(crate) async fn jobs(
                 .is_none_or(|selector| selector.matches(&job.labels))
             && status.is_none_or(|status| State::from_job(job).status == status)
     };
-    let mut jobs = found.jobs;
     jobs.retain(matches);
     if jobs.is_empty() || !unmatched.is_empty() {
         lookup::check_empty(connection, explicit_namespace, jobs.is_empty()).await?;
@@ -156,37 +174,26 @@ pub(crate) async fn own_name(connection: &Connection) -> Result<String, Error> {
     })
 }
 
-/// Builds the list filter. Changes are limited to the current namespace, unless `-A` is set or a
-/// name includes a namespace.
-async fn filter(
-    context: &Context,
-    connection: &Connection,
-    selection: &JobSelection,
-    purpose: LookupPurpose,
-) -> Result<JobFilter, Error> {
-    let has_namespaces = selection.names.iter().any(|name| name.contains('/'));
-    let is_change = purpose == LookupPurpose::Change && !context.all_namespaces;
-    let is_limited = connection.namespace_is_explicit || is_change;
-    let namespace = (is_limited && !has_namespaces).then(|| connection.namespace.clone());
-    let user = match selection.mine {
-        false => None,
-        true => Some(own_name(connection).await?),
-    };
-    Ok(JobFilter {
-        namespace,
-        user,
-        ..JobFilter::default()
-    })
+/// Returns the namespaces to list, or one `None` for all of them.
+fn namespaces(names: &[NamePattern], limit: Option<&str>) -> Vec<Option<String>> {
+    let named: Option<BTreeSet<&String>> =
+        names.iter().map(|name| name.namespace.as_ref()).collect();
+    match named.filter(|named| !named.is_empty()) {
+        Some(named) => named.into_iter().cloned().map(Some).collect(),
+        None => vec![limit.map(ToOwned::to_owned)],
+    }
 }
 
 /// A name, or a glob pattern with `*` and `?`, optionally prefixed with a namespace.
 struct NamePattern {
+    /// The only namespace in which it applies. `None` for all namespaces.
     namespace: Option<String>,
     name: Regex,
 }
 
 impl NamePattern {
-    fn parse(text: &str) -> Result<Self, Error> {
+    /// Parses a pattern. Without a namespace of its own, it applies in the namespace `limit`.
+    fn parse(text: &str, limit: Option<&str>) -> Result<Self, Error> {
         // Replace the wildcards by a letter, so that the rest of the pattern is validated as a
         // name.
         let plain = text.replace(['*', '?'], "x");
@@ -202,7 +209,7 @@ impl NamePattern {
         let name = Regex::new(&format!("^{pattern}$"))
             .map_err(|_| Error::usage(format!("`{text}` is not a valid pattern")))?;
         Ok(Self {
-            namespace: namespace.map(ToOwned::to_owned),
+            namespace: namespace.or(limit).map(ToOwned::to_owned),
             name,
         })
     }
@@ -240,7 +247,7 @@ mod tests {
             ("trial-1?", false),
             ("trial.1*", false),
         ] {
-            let parsed = NamePattern::parse(pattern).unwrap();
+            let parsed = NamePattern::parse(pattern, None).unwrap();
             assert_eq!(
                 parsed.matches(&job("team", "trial-1")),
                 matches,
@@ -250,9 +257,30 @@ mod tests {
     }
 
     #[test]
+    fn a_name_with_a_namespace_does_not_widen_the_others() {
+        let parsed = |texts: &[&str], limit: Option<&str>| -> Vec<NamePattern> {
+            let parse = |text: &&str| NamePattern::parse(text, limit).unwrap();
+            texts.iter().map(parse).collect()
+        };
+        let listed = |texts: &[&str], limit: Option<&str>| -> Vec<String> {
+            let namespaces = namespaces(&parsed(texts, limit), limit);
+            let word = |namespace: Option<String>| namespace.unwrap_or_else(|| "all".to_owned());
+            namespaces.into_iter().map(word).collect()
+        };
+        assert_eq!(listed(&["team-a/x", "trial-*"], Some("b")), ["b", "team-a"]);
+        assert_eq!(listed(&["team-a/x", "trial-*"], None), ["all"]);
+        assert_eq!(listed(&["team-a/*"], None), ["team-a"]);
+        assert_eq!(listed(&[], Some("b")), ["b"]);
+        assert_eq!(listed(&[], None), ["all"]);
+        let bare = &parsed(&["trial-*"], Some("b"))[0];
+        assert!(bare.matches(&job("b", "trial-1")));
+        assert!(!bare.matches(&job("team-a", "trial-1")));
+    }
+
+    #[test]
     fn a_pattern_cannot_leave_the_names_of_jobs() {
         for pattern in ["../*", "te*m/a", "a b*", "*/", "a|b*", "$(x)*"] {
-            assert!(NamePattern::parse(pattern).is_err(), "{pattern}");
+            assert!(NamePattern::parse(pattern, None).is_err(), "{pattern}");
         }
     }
 }

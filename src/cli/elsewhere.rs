@@ -2,7 +2,11 @@
 //! gpuctl has no equivalent.
 
 /// Words that users type as the first command.
-const COMMANDS: [(&[&str], &str); 31] = [
+const COMMANDS: [(&[&str], &str); 32] = [
+    (
+        &["kubectl", "oc", "docker", "podman", "gh", "sudo"],
+        "leave out this word; `gpuctl --help` lists the commands",
+    ),
     (
         &["stop"],
         "use `gpuctl pause NAME` (keeps the job) or `gpuctl delete NAME`",
@@ -63,7 +67,10 @@ const COMMANDS: [(&[&str], &str); 31] = [
         &["sinfo"],
         "use `gpuctl get nodes`, and `gpuctl free` for free GPUs",
     ),
-    (&["sacct", "history"], "use `gpuctl stats workloads`"),
+    (
+        &["sacct", "history"],
+        "use `gpuctl stats workloads`, `gpuctl eff NAME`, or `gpuctl get jobs --at TIME`",
+    ),
     (&["usage", "sreport", "billing"], "use `gpuctl report`"),
     (
         &["info", "show", "inspect", "scontrol"],
@@ -208,7 +215,7 @@ const OBJECTS: [(&[&str], &str); 13] = [
     ),
     (
         &["contexts", "context", "ctx", "use-context"],
-        "`--context NAME` selects a cluster; `kubectl config get-contexts` lists them",
+        "`--context NAME` selects a cluster; `gpuctl get clusters` lists them",
     ),
 ];
 
@@ -225,7 +232,7 @@ const OPTIONS: [(&str, &[&str], &str); 14] = [
     (
         "",
         &["--all"],
-        "name the jobs; `gpuctl get jobs --mine -o name` prints yours",
+        "use `--mine` for your jobs, `-l` for labels, or the pattern `'*'` for all names",
     ),
     (
         "",

@@ -91,7 +91,7 @@ impl Misuse<'_> {
         if let Some(error) = self.separate_value(&word) {
             return error;
         }
-        if self.path.is_empty() {
+        if self.path.is_empty() || self.precedes_verbs(&word) {
             return Error::usage(format!("unknown command `{word}`"))
                 .hint(self.instead_of_command(&word));
         }
@@ -115,6 +115,14 @@ impl Misuse<'_> {
                 .or_else(|| elsewhere::instead_of_command(&word).map(ToOwned::to_owned))
                 .unwrap_or(self.help),
         })
+    }
+
+    /// Returns true if an unknown word stands before the recognized verbs, as in `rollout restart`.
+    fn precedes_verbs(&self, unknown: &str) -> bool {
+        let first_verb = self.path.split(' ').next().unwrap_or_default();
+        let typed = self.words.iter().skip(1);
+        let mut typed = typed.filter(|word| *word == unknown || *word == first_verb);
+        typed.next().is_some_and(|word| word == unknown)
     }
 
     /// The hint for an unknown first word.

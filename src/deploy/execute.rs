@@ -227,7 +227,11 @@ impl<'w> Writer<'w> {
     ) -> Result<Option<Created>, Error> {
         let existing_jobs = ExistingJobs::read(self.connection, [&plan]).await;
         let decision = self.decider.decide(plan, 0, &existing_jobs).await?;
-        // An unchanged job is not written, so its warnings are not reported.
+        state
+            .warnings
+            .borrow_mut()
+            .extend(decision.plan.old_files.clone());
+        // An unchanged job is not written, so its other warnings are not reported.
         if !matches!(decision.step, Action::Nothing) {
             let warnings = decision.warnings.clone();
             state.warnings.borrow_mut().extend(warnings);

@@ -26,6 +26,8 @@ pub(crate) struct Plan {
     pub rendered: Rendered,
     /// Notes that are reported even if the job does not change.
     pub notes: Vec<String>,
+    /// A warning about pods that keep old files, which also applies to an unchanged job.
+    pub old_files: Option<String>,
     /// Error for a queue that does not exist.
     pub missing_queue: Option<Error>,
     /// Status of the existing job with this name.
@@ -270,6 +272,7 @@ impl Planner<'_> {
             target,
             rendered,
             notes: Vec::new(),
+            old_files: None,
             missing_queue: choice.missing,
             existing_status: None,
         })

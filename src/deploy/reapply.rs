@@ -87,9 +87,7 @@ pub(crate) async fn reapply(
     if let Some(claim) = fixed_fields.iter().find(|field| field.object.kept) {
         return Err(claim_conflict(claim, &masks));
     }
-    let keeps_files = job.kind == JobKind::Training
-        && (changes_files(&effects, plan.job_name())
-            || keeps_earlier_files(plan, &job, connection).await?);
+    let keeps_files = keeps_files(&effects, plan, &job, connection).await?;
     if options.replace && (status.is_final() || keeps_files) {
         return Ok(Some((
             replacement(job, plan, warnings, connection).await?,
@@ -100,7 +98,7 @@ pub(crate) async fn reapply(
         return Err(ended_error(&job));
     }
     if keeps_files {
-        warnings.push(format!(
+        plan.old_files = Some(format!(
             "the pods of `{}` keep the old files until they restart: gpuctl restart {}/{}",
             job.name, job.namespace, job.name
         ));
@@ -143,9 +141,18 @@ fn changes_files(effects: &Effects, job: &str) -> bool {
     })
 }
 
-/// Whether pods still have the files from before an earlier `apply`, so that they differ from the
-/// document although the cluster already stores its files.
-async fn keeps_earlier_files(
+/// Returns true if the API server will replace the pods anyway, because their template changes.
+fn restarts_pods(effects: &Effects) -> bool {
+    effects.objects.iter().any(|(_, effect)| {
+        matches!(effect, Effect::Changed { live, desired }
+            if live.pointer("/spec/template") != desired.pointer("/spec/template"))
+    })
+}
+
+/// Returns true if running pods have other files than the document, because this run or an earlier
+/// one changes them. Pods mount them by `subPath`, which the kubelet does not update.
+async fn keeps_files(
+    effects: &Effects,
     plan: &Plan,
     job: &Job,
     connection: &Connection,
@@ -153,8 +160,11 @@ async fn keeps_earlier_files(
     // A pod without a node has not mounted its files yet.
     let mut running = job.current_pods();
     running.retain(|pod| pod.node.is_some() && !pod.ended());
-    if running.is_empty() {
+    if running.is_empty() || restarts_pods(effects) {
         return Ok(false);
+    }
+    if changes_files(effects, plan.job_name()) {
+        return Ok(true);
     }
     let changed_at = connection.writes().files_changed_at(&plan.rendered).await?;
     // Both times are whole seconds. A pod of the same second may have either content.

@@ -283,7 +283,9 @@ async fn decide_all(
                     .notes
                     .iter()
                     .for_each(|note| reporter.report(DeployEvent::Report(note)));
-                // An unchanged job is not written, so do not repeat its warnings.
+                let old_files = decision.plan.old_files.clone();
+                warnings.add(decision.plan.job_name(), &Vec::from_iter(old_files));
+                // An unchanged job is not written, so do not repeat its other warnings.
                 if !matches!(decision.step, Action::Nothing) {
                     warnings.add(decision.plan.job_name(), &decision.warnings);
                 }

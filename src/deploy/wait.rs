@@ -11,7 +11,7 @@ use crate::deploy::events::{DeployEvent, Reporter, WaitingLine};
 use crate::deploy::follow::deleted;
 use crate::deploy::interrupt::Interruption;
 use crate::deploy::options::WaitGoal;
-use gpuctl_cluster::{Connection, JobFilter, OutageRetry};
+use gpuctl_cluster::{Connection, Failure, JobFilter, OutageRetry};
 use gpuctl_core::error::{Error, ErrorKind, ErrorName};
 use gpuctl_core::model::contract::submission::Created;
 use gpuctl_core::model::{Job, Pod, PodPhase, State, Status, cannot_start};
@@ -92,14 +92,16 @@ impl JobWait<'_> {
         gang: &mut GangTimeout<'_>,
     ) -> Result<(), Error> {
         let reporter = self.reporter;
-        let retry = OutageRetry::new(|failure| reporter.warn(&format!("{failure}; retrying")));
+        let retry = OutageRetry::new(|failure| reporter.warn(&format!("{failure}; retrying")))
+            .until(self.deadline);
         let selector = JobFilter::by_name(&created.namespace, &created.job_id);
         let mut notifications = self
             .connection
             .watch_job(&created.namespace, &created.job_id);
         let (mut mount_failures, mut old_pods) = (FailingMounts::default(), None);
         loop {
-            let mut selection = retry.ask(|| self.connection.jobs().list(&selector)).await?;
+            let listed = retry.ask(|| self.connection.jobs().list(&selector)).await;
+            let mut selection = listed.map_err(|failure| self.unanswered(failure, created))?;
             let selection = selection.jobs.pop();
             let Some(job) = selection.filter(|job| !job.owner_is_gone) else {
                 return Err(deleted(&created.job_id, "waiting for it"));
@@ -194,6 +196,25 @@ impl JobWait<'_> {
                 .collect(),
             _ => BTreeSet::new(),
         }
+    }
+
+    /// Builds the error for a failed list, which is a timeout if an outage lasted until the
+    /// deadline.
+    fn unanswered(&self, failure: Failure, created: &Created) -> Error {
+        let is_over = self
+            .deadline
+            .is_some_and(|deadline| Instant::now() >= deadline);
+        if !failure.is_transient() || !is_over {
+            return failure.into();
+        }
+        let seconds = self.start.elapsed().as_secs();
+        let message = format!("timed out after {seconds} s: the API server does not respond");
+        Error::new(ErrorName::Timeout, message)
+            .cause(failure.to_string())
+            .note(format!(
+                "job `{}` exists and is not affected",
+                created.job_id
+            ))
     }
 
     fn timed_out(&self, created: &Created, state: &State) -> Error {

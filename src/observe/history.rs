@@ -1,7 +1,7 @@
 //! Reads a past time range from Prometheus: which pods held which devices, and the devices'
 //! metrics. A query covers at most one hour, so memory use does not grow with the range.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use futures::future::{join, try_join};
 use tokio::sync::OnceCell;
@@ -10,10 +10,9 @@ use crate::context::Context;
 use crate::observe::first_sample::first_sample;
 use crate::observe::metrics::{self, StoreUse};
 use crate::observe::past_queries::{HistoryScope, NodeSeries, PastQueries};
-use crate::observe::store_identity;
 use gpuctl_cluster::{Access, Connection, OtherPods};
 use gpuctl_core::error::Error;
-use gpuctl_core::model::{NodeUsage, Series, UnixSeconds};
+use gpuctl_core::model::{Series, UnixSeconds};
 use gpuctl_core::stats::exporters::dialect::Quantity;
 use gpuctl_core::stats::exporters::node_traits::NodeCatalog;
 use gpuctl_core::stats::exporters::parts::NodeParts;
@@ -32,6 +31,7 @@ pub(crate) struct ClusterHistory<'c> {
     /// The cluster's context in the kubeconfig.
     pub cluster: String,
     pub prometheus: Prometheus<'c>,
+    pub(super) now: UnixSeconds,
     /// A time before which the store has no samples, or `None` if unknown.
     first_sample: Option<UnixSeconds>,
     /// Names and addresses of the nodes that exist now.
@@ -124,12 +124,8 @@ impl<'c> ClusterHistory<'c> {
                 StoreUse::Sums { since },
             )
             .await?;
-            let (reported, first_sample) = join(
-                prometheus.now(query::NODES),
-                first_sample(&prometheus, since, context.now().into()),
-            )
-            .await;
-            Ok::<_, Error>((prometheus, reported.unwrap_or_default(), first_sample))
+            let first_sample = first_sample(&prometheus, since, context.now().into()).await;
+            Ok::<_, Error>((prometheus, first_sample))
         };
         let (store, snapshot) = join(store, connection.inventory().snapshot()).await;
         // Prometheus has no series about sharing of devices. Only the API server knows it, for the
@@ -153,17 +149,7 @@ impl<'c> ClusterHistory<'c> {
             aliases: aliases.collect(),
         };
         let catalog = NodeCatalog::from_nodes(inventory.hosts.iter());
-        let (prometheus, reported, first_sample) = store?;
-        let reported: BTreeSet<&str> = reported
-            .iter()
-            .filter_map(|series| series.label("node"))
-            .collect();
-        let own_nodes: BTreeSet<&str> = inventory.hosts.iter().map(NodeUsage::name).collect();
-        if let Some(warning) =
-            store_identity::foreign_nodes(&reported, &own_nodes, &prometheus.server, &cluster)
-        {
-            context.terminal.warn(&warning);
-        }
+        let (prometheus, first_sample) = store?;
         let aliases: Vec<(&String, &String)> = nodes.aliases.iter().collect();
         // Results can depend on the credentials, so the cache key includes their fingerprint.
         let credentials = context.metrics_of(connection)?.credentials.fingerprint();
@@ -181,6 +167,7 @@ impl<'c> ClusterHistory<'c> {
         Ok(Self {
             cluster,
             prometheus,
+            now: context.now().into(),
             first_sample,
             nodes,
             catalog,
@@ -231,7 +218,6 @@ impl<'c> ClusterHistory<'c> {
             });
         }
         let seconds = (end - start).max(1);
-        let queries = self.queries(seconds, end);
         let mut quantities = vec![Quantity::Utilization];
         if scope.memory {
             quantities.extend([
@@ -251,20 +237,19 @@ impl<'c> ClusterHistory<'c> {
         };
         let samples = async { Ok::<_, Error>(self.prometheus.samples(&range).await?) };
         // Samples take the longest to read, so run the small queries in parallel.
-        let fact_queries = try_join(queries.pods(scope), queries.nodes(scope));
-        let ((pod_series, nodes), devices) = try_join(fact_queries, samples).await?;
-        let allocations = self.allocations(&pod_series, &nodes, time_span(start, end));
-        let exporters = queries.exporters(&devices, &pod_series.requests).await?;
-        let NodeSeries {
-            capacity,
-            labels,
-            states,
-        } = nodes;
+        let facts = self.facts(start, end, scope);
+        let ((pod_series, nodes, facts_span), devices) = try_join(facts, samples).await?;
+        let parts = self.parts(&nodes, &devices);
+        let allocations = self.allocations(&pod_series, &nodes, &parts, span(start, end));
+        let exporters = self
+            .queries(facts_span.1 - facts_span.0, facts_span.1)
+            .exporters(&devices, &pod_series.requests)
+            .await?;
         Ok(PastHour {
             usage: Usage::new(devices, &allocations, &self.nodes, &exporters),
-            nodes: NodeHistory::new(&capacity, &states, &allocations, &self.parts(&labels)),
+            nodes: NodeHistory::new(&nodes.capacity, &nodes.states, &allocations, &parts),
             allocations,
-            node_labels: labels,
+            node_labels: nodes.labels,
         })
     }
 
@@ -293,10 +278,9 @@ impl<'c> ClusterHistory<'c> {
         if self.is_before_first_sample(end) {
             return Ok(self.without_samples(start, end));
         }
-        let queries = self.queries((end - start).max(1), end);
-        let scope = HistoryScope::default();
-        let (pod_series, nodes) = try_join(queries.pods(scope), queries.nodes(scope)).await?;
-        Ok(self.allocations(&pod_series, &nodes, time_span(start, end)))
+        let (pod_series, nodes, _) = self.facts(start, end, HistoryScope::default()).await?;
+        let parts = self.parts(&nodes, &[]);
+        Ok(self.allocations(&pod_series, &nodes, &parts, span(start, end)))
     }
 
     /// Returns true if the store certainly has no samples before `end`.
@@ -306,28 +290,34 @@ impl<'c> ClusterHistory<'c> {
 
     fn without_samples(&self, start: UnixSeconds, end: UnixSeconds) -> AllocationHistory {
         let (pods, nodes) = (AllocationSeries::default(), NodeSeries::default());
-        self.allocations(&pods, &nodes, time_span(start, end))
+        let parts = self.parts(&nodes, &[]);
+        self.allocations(&pods, &nodes, &parts, span(start, end))
     }
 
-    /// The kinds of units that nodes offered, according to recorded labels or else the API server.
-    fn parts(&self, labels: &[Series]) -> NodeParts {
-        self.nodes.parts.clone().with_past_labels(labels)
+    /// The kinds of units that nodes offered, from recorded labels, the exporters' series and the
+    /// API server.
+    fn parts(&self, nodes: &NodeSeries, devices: &[Series]) -> NodeParts {
+        self.nodes
+            .parts
+            .clone()
+            .with_past_labels(&nodes.labels, &nodes.capacity)
+            .with_exported(devices, &nodes.capacity, &self.nodes.aliases)
     }
 
     fn allocations(
         &self,
         pod_series: &AllocationSeries,
         nodes: &NodeSeries,
+        parts: &NodeParts,
         stretch: TimeSpan,
     ) -> AllocationHistory {
-        let parts = self.parts(&nodes.labels);
         let no_owners = LiveOwners::new();
         let live_owners = self.live.get().unwrap_or(&no_owners);
         AllocationHistory::new(
             pod_series,
             &nodes.capacity,
             stretch,
-            &parts,
+            parts,
             &self.nodes.aliases,
             live_owners,
         )
@@ -342,13 +332,6 @@ impl<'c> ClusterHistory<'c> {
             seconds,
             end,
         }
-    }
-}
-
-fn time_span(start: UnixSeconds, end: UnixSeconds) -> TimeSpan {
-    TimeSpan {
-        start: start.millis(),
-        end: end.millis(),
     }
 }
 
@@ -379,6 +362,13 @@ pub(crate) async fn uids(
             )
         })
         .collect()
+}
+
+pub(super) fn span(start: UnixSeconds, end: UnixSeconds) -> TimeSpan {
+    TimeSpan {
+        start: start.millis(),
+        end: end.millis(),
+    }
 }
 
 const HOUR: i64 = 3600;

@@ -17,8 +17,8 @@ use gpuctl_core::stats::exporters::kube_state::node_state;
 use gpuctl_core::stats::exporters::kube_state::node_state::NodeStateQuery;
 use gpuctl_core::stats::exporters::query;
 use gpuctl_core::stats::history::allocations::AllocationSeries;
+use gpuctl_core::stats::history::claims;
 use gpuctl_core::stats::history::node_history::NodeStateSeries;
-use gpuctl_core::stats::history::requested;
 use gpuctl_core::stats::history::top_owner::{LiveOwners, OwnerSeries};
 use gpuctl_prometheus::Prometheus;
 
@@ -146,9 +146,14 @@ impl PastQueries<'_, '_> {
             pod_series
                 .claimed
                 .iter()
-                .filter_map(requested::claimant)
+                .filter_map(claims::claimant)
                 .map(|(_, pod)| pod),
         );
+        let init = pod_series
+            .requests
+            .iter()
+            .filter(|series| series.name() == "kube_pod_init_container_resource_requests");
+        let with_init_containers = names(init, "pod");
         // If every pod uses resource claims, no request series shows which label holds the pod
         // name. Exporter series use other labels than kube-state-metrics, so query the label.
         let label = match pod_series.requests.is_empty() && !pod_series.claimed.is_empty() {
@@ -179,7 +184,12 @@ impl PastQueries<'_, '_> {
         let changed = kube_state::changed(&pod_series.phases_ever);
         let phases = self.about(PodQuery::Phases, &changed, &label);
         let owners = self.owners(std::mem::take(&mut pod_series.owners.pods), &label);
-        (pod_series.phases, pod_series.owners) = try_join(phases, owners).await?;
+        let sidecars = self.about(PodQuery::Sidecars, &with_init_containers, &label);
+        (
+            pod_series.phases,
+            pod_series.owners,
+            pod_series.init_containers,
+        ) = try_join3(phases, owners, sidecars).await?;
         Ok(pod_series)
     }
 
@@ -260,9 +270,9 @@ impl PastQueries<'_, '_> {
 }
 
 /// Distinct values of a label.
-fn names(series: &[Series], label: &str) -> BTreeSet<String> {
+fn names<'s>(series: impl IntoIterator<Item = &'s Series>, label: &str) -> BTreeSet<String> {
     series
-        .iter()
+        .into_iter()
         .filter_map(|series| kube_state::label(series, label))
         .map(ToOwned::to_owned)
         .collect()

@@ -66,11 +66,23 @@ fn top_prints_jobs_and_no_zero_gpus_to_a_user_who_may_not_list_nodes() {
     let top = top.ok().json();
     assert_eq!(top["view"], "jobs");
     assert_eq!(items(&top)[0]["name"], "untopped/a");
-    for key in ["nodes", "gpuTotal", "gpuHeld", "gpuUtilization", "coverage"] {
+    for key in ["gpuHeld", "gpuUtilization", "coverage"] {
         assert!(top[key].is_null(), "{key}: {top:#}");
     }
-    carol
-        .gpuctl(&off)
-        .exits(5)
-        .says("you are not allowed to list nodes");
+    // Other tests publish facts about nodes, which then replace the missing permission.
+    let is_published = !top["nodes"].is_null();
+    for key in ["nodes", "gpuTotal"] {
+        let number = top[key].as_u64();
+        assert_eq!(
+            number.is_some_and(|count| count > 0),
+            is_published,
+            "{top:#}"
+        );
+    }
+    if !is_published {
+        carol
+            .gpuctl(&off)
+            .exits(5)
+            .says("you are not allowed to list nodes");
+    }
 }

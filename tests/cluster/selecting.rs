@@ -77,6 +77,30 @@ fn a_dry_run_changes_nothing() {
 }
 
 #[test]
+fn a_name_with_a_namespace_does_not_widen_a_bare_pattern() {
+    let scene = three_trials("select-scope");
+    // The bare pattern applies to the namespace of the context, `default`, which has no such job.
+    for arguments in [
+        &["delete", "select-scope/other", "trial-*", "--yes"][..],
+        &["pause", "select-scope/other", "trial-*", "--yes"],
+    ] {
+        scene
+            .gpuctl_anywhere(arguments)
+            .exits(4)
+            .says("no job matches `trial-*`");
+    }
+    assert_eq!(names(&scene).len(), 3);
+    // A user needs no permissions outside of the namespace that the pattern names.
+    scene.allow_edit(Persona::Frank);
+    let frank = scene.seen_by(Persona::Frank);
+    let paused = frank.gpuctl_anywhere(&["pause", "select-scope/trial-*", "--yes"]);
+    assert_eq!(paused.ok().out.matches("trial-").count(), 2);
+    // A job that is named twice is changed once.
+    let resumed = scene.gpuctl(&["resume", "trial-1", "trial-1"]).ok();
+    assert_eq!(resumed.out.matches("trial-1").count(), 1, "{}", resumed.out);
+}
+
+#[test]
 fn a_dry_run_on_the_server_needs_the_same_permissions() {
     let scene = three_trials("select-rights");
     let viewer = scene.seen_by(Persona::Bob);

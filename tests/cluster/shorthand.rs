@@ -127,7 +127,10 @@ fn commands_of_other_tools_get_hints() {
         (&["get", "pods"], "(`po` means pools here)"),
         (&["get", "secrets"], "kubectl lists and deletes Secrets"),
         (&["delete", "secret", "hub"], "kubectl lists and deletes"),
-        (&["delete", "job", "--all"], "hint: name the jobs; "),
+        (
+            &["delete", "job", "--all"],
+            "hint: use `--mine` for your jobs",
+        ),
         (&["run", "--time", "4h"], "`job.max_runtime` in a job file"),
         (
             &["create", "a.yaml", "--dry-run", "server"],

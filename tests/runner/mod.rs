@@ -15,6 +15,8 @@ pub fn gpuctl() -> Command {
         .env_remove("KUBECONFIG")
         .env_remove("GPUCTL_TOKEN")
         .env("KUBERC", "off")
+        // The config file of the person who runs the tests must not change their results.
+        .env("XDG_CONFIG_HOME", "/dev/null")
         .env("NO_COLOR", "1")
         .env("LC_ALL", "C.UTF-8");
     // Metrics have their own tests in `tests/metrics`, with a Prometheus that scrapes an exporter.

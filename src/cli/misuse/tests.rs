@@ -78,6 +78,14 @@ fn values_and_commands_in_the_wrong_place_are_repaired() {
              gpuctl -n python run --name a --image i -- python 'x$y.py'",
         ),
         ("run a --name b --image i", "gpuctl run --help"),
+        (
+            "rollout restart x",
+            "use `gpuctl restart NAME`, and `gpuctl wait NAME --for running`",
+        ),
+        (
+            "kubectl get jobs",
+            "leave out this word; `gpuctl --help` lists the commands",
+        ),
     ] {
         let error = explained(&format!("gpuctl {line}"));
         assert_eq!(error.hints, [hint], "{line}");

@@ -40,6 +40,7 @@ use gpuctl_core::stats::history::serving_hours;
 use gpuctl_view::Format;
 use gpuctl_view::document;
 use gpuctl_view::format::text::name_lines;
+use gpuctl_view::history::gap_note::gap_note;
 use gpuctl_view::history::report as view;
 use gpuctl_view::history::report::GpuHourReport;
 use gpuctl_view::history::report::Group;
@@ -172,9 +173,11 @@ fn warn_of_gaps(args: &Report, totals: &ReportTotals, context: &Context) {
     } = totals;
     if *without_data > 0 {
         context.terminal.warn(&format!(
-            "{without_data} of {hours} hours have no kube-state-metrics data and are excluded \
-             from the totals"
+            "{without_data} of {hours} hours have no kube-state-metrics data"
         ));
+    }
+    if let Some(message) = gap_note(&totals.account(), totals.unobserved, totals.length) {
+        context.terminal.warn(&message);
     }
 }
 

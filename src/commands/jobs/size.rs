@@ -1,5 +1,6 @@
 //! Changes the size of jobs and prints the results, for `scale`, `pause`, `resume` and `restart`.
 
+use std::collections::BTreeSet;
 use std::process::ExitCode;
 
 use crate::cli::args::selection::ChangeArgs;
@@ -70,6 +71,12 @@ pub(super) async fn change_each(
             (name, forbid_deleting(job))
         }));
     }
+    // A job that is named twice is changed once.
+    let mut seen = BTreeSet::new();
+    jobs.retain(|(_, job)| {
+        job.as_ref()
+            .map_or(true, |job| seen.insert(job.uid.clone()))
+    });
     let is_single = jobs.len() == 1;
     for (name, job) in jobs {
         let result = match job {

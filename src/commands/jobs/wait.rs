@@ -100,7 +100,8 @@ async fn named_targets(
 ) -> Result<Vec<WaitTarget>, Error> {
     let mut targets = Vec::new();
     for text in names {
-        let found = lookup::find(connection, text, LookupPurpose::Read).await?;
+        // A job of the same name in another namespace is not the one that is being deleted.
+        let found = lookup::find(connection, text, LookupPurpose::Change).await?;
         targets.push(match found {
             Some(job) => WaitTarget::from_job(&job),
             None => {
@@ -133,14 +134,16 @@ impl WaitRun<'_> {
     /// Waits until the result is final. The error explains why the condition was not met.
     async fn wait(&self) -> Result<(WaitResult, Option<Error>), Error> {
         let line = WaitingLine::begin(self.reporter);
-        let retry = OutageRetry::new(|failure| self.reporter.warn(&format!("{failure}; retrying")));
         let deadline = self.args.timeout.map(|timeout| self.start + timeout);
+        let retry = OutageRetry::new(|failure| self.reporter.warn(&format!("{failure}; retrying")))
+            .until(deadline);
         let mut change = match &self.targets[..] {
             [one] => Some(self.connection.watch_job(&one.namespace, &one.name)),
             _ => None,
         };
         loop {
-            let (jobs, unseen) = retry.ask(|| self.list()).await?;
+            let listed = retry.ask(|| self.list()).await;
+            let (jobs, unseen) = listed.map_err(|failure| self.unanswered(failure, deadline))?;
             if let (Some(unseen), Some(target)) = (unseen, self.missing(&jobs)) {
                 let message = format!("it is unknown whether job `{}` exists", target.name);
                 return Err(Error::new(ErrorName::Forbidden, message).cause(unseen));
@@ -264,6 +267,17 @@ impl WaitRun<'_> {
             Some(_) => error.hint(format!("gpuctl why {}/{}", first.namespace, first.job_id)),
             None => error.hint("`gpuctl get jobs` lists all jobs"),
         }
+    }
+
+    /// Builds the error for a failed list, which is a timeout if an outage lasted until the
+    /// deadline.
+    fn unanswered(&self, failure: Failure, deadline: Option<Instant>) -> Error {
+        if !failure.is_transient() || deadline.is_none_or(|deadline| Instant::now() < deadline) {
+            return failure.into();
+        }
+        let seconds = self.start.elapsed().as_secs();
+        let message = format!("timed out after {seconds} s: the API server does not respond");
+        Error::new(ErrorName::Timeout, message).cause(failure.to_string())
     }
 
     fn timed_out(&self, result: &WaitResult) -> Error {

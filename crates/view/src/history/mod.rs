@@ -2,7 +2,9 @@
 
 pub mod at_time;
 pub mod blame;
+pub mod device_at;
 pub mod efficiency;
+pub mod gap_note;
 pub mod hourly;
 pub mod hourly_table;
 pub mod metrics;

@@ -45,6 +45,12 @@ struct GroupItem<'a> {
     used_gpu_hours: Option<f64>,
     wasted_gpu_hours: Option<f64>,
     unknown_gpu_hours: f64,
+    /// Part of the held time without samples from kube-state-metrics. The same pods existed before
+    /// and after.
+    bridged_gpu_hours: f64,
+    /// GPU-hours that pods may have held while kube-state-metrics had no samples. Not part of the
+    /// held time; lowers `coverage_percent`.
+    unseen_gpu_hours: f64,
     utilization: Option<Percent>,
     energy_kwh: Option<f64>,
     cost: Option<f64>,
@@ -53,7 +59,7 @@ struct GroupItem<'a> {
     gpu_parts: Vec<PartHoursItem>,
     /// The parts in GPU-hours; `null` when the fraction of a part is unknown.
     part_gpu_equivalent_hours: Option<f64>,
-    /// Percentage of the held time that was measured. Parts of devices are weighted by their
+    /// Percentage of the held and the unseen time that was measured. Parts of devices are weighted by their
     /// fraction.
     coverage_percent: Option<Percent>,
     /// How jobs spent their time; `null` when there were no jobs.
@@ -157,6 +163,8 @@ impl<'a> From<&'a Group> for GroupItem<'a> {
             used_gpu_hours: account.used().map(rounded),
             wasted_gpu_hours: account.wasted().map(rounded),
             unknown_gpu_hours: rounded(account.unknown()),
+            bridged_gpu_hours: rounded(account.bridged),
+            unseen_gpu_hours: rounded(account.unseen),
             utilization: account.utilization().map(rounded),
             energy_kwh: account.energy.map(rounded),
             cost: group.cost.map(rounded),

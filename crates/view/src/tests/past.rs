@@ -12,11 +12,12 @@ use crate::history::report_capacity::capacity_note;
 use crate::history::report_table;
 use crate::history::snapshot;
 use crate::history::snapshot::PointInTime;
-use crate::history::{at_time, hourly_table};
+use crate::history::{at_time, device_at, hourly_table};
+use gpuctl_core::model::facts::part::Part;
 use gpuctl_core::model::values::prices::Allowance;
 use gpuctl_core::model::values::units::UnitValue;
 use gpuctl_core::model::{GpuCount, Point, Series};
-use gpuctl_core::stats::history::allocations::{Allocation, AllocationHistory};
+use gpuctl_core::stats::history::allocations::{Allocation, AllocationGaps, AllocationHistory};
 use gpuctl_core::stats::history::capacity_hours::CapacityHours;
 use gpuctl_core::stats::history::gpu_hours::GpuHours;
 use gpuctl_core::stats::history::hourly::{Sum, ValueSummary, WorkloadSum};
@@ -133,6 +134,7 @@ fn an_hour_of_the_past() -> (AllocationHistory, Usage) {
         phase: Some((59, if held { "Running" } else { "Pending" }.to_owned())),
         labels: None,
         annotations: None,
+        gaps: AllocationGaps::default(),
     };
     let start = now().as_millisecond() - 3_600_000;
     let ledger = AllocationHistory {
@@ -204,6 +206,55 @@ fn lists_of_the_past_fit() {
         "snapshots",
         at_widths(|format, style| snapshot::table(&snapshots, format, true, style))
     );
+}
+
+/// A node with only MIG instances that has left the cluster. Its exporter named the holder of one.
+#[test]
+fn holders_of_instances_are_found_on_nodes_that_are_gone() {
+    let (mut ledger, _) = an_hour_of_the_past();
+    let node = "gpu-m-01".to_owned();
+    ledger.node_part_capacities = [(node.clone(), [("mig-1g.10gb".to_owned(), 7)].into())].into();
+    ledger.allocations.truncate(1);
+    let allocation = &mut ledger.allocations[0];
+    allocation.node.clone_from(&node);
+    allocation.gpus = GpuCount(0);
+    allocation.part = Some((Part::from_name("mig-1g.10gb", None), 1));
+    let labels = [
+        ("__name__", "DCGM_FI_PROF_GR_ENGINE_ACTIVE"),
+        ("Hostname", "gpu-m-01"),
+        ("gpu", "0"),
+        ("GPU_I_PROFILE", "1g.10gb"),
+        ("GPU_I_ID", "7"),
+        ("namespace", "ml-research"),
+        ("pod", "qwen2-7b-sft-0-2gsvl"),
+    ];
+    let series = Series {
+        labels: labels
+            .map(|(key, value)| (key.to_owned(), value.to_owned()))
+            .into_iter()
+            .collect(),
+        points: (0..60)
+            .map(|minute| Point {
+                at: ledger.span.start + minute * 60_000,
+                value: 0.5,
+            })
+            .collect(),
+    };
+    let usage = Usage::new(vec![series], &ledger, &NodeNames::default(), &[]);
+    let then = PointInTime {
+        cluster: "lab",
+        time: now(),
+        ledger: &ledger,
+        usage: &usage,
+    };
+    let found = |name: &str| device_at::device(&then, &node, &name.parse().unwrap());
+    let sentence = |name: &str| found(name).map(|device| device_at::sentence(&device));
+    let holder = "ml-research/qwen2-7b-sft-0-2gsvl (Job qwen2-7b-sft), 50% busy";
+    for name in ["0", "gpu-0/1g.10gb-7"] {
+        let text = sentence(name).unwrap();
+        assert!(text.contains(holder), "{name}: {text}");
+    }
+    assert_eq!(sentence("0/1g.10gb-9"), None);
 }
 
 #[test]

@@ -13,7 +13,7 @@ use crate::observe::past_queries::HistoryScope;
 use gpuctl_core::error::Error;
 use gpuctl_core::model::UnixSeconds;
 use gpuctl_core::stats::exporters::node_traits::NodeCatalog;
-use gpuctl_core::stats::history::allocations::AllocationGroup;
+use gpuctl_core::stats::history::allocations::{AllocationGroup, AllocationHistory};
 use gpuctl_core::stats::history::capacity_hours::{CapacityHours, CapacityTracker};
 use gpuctl_core::stats::history::costs::{self, HoursByTraits};
 use gpuctl_core::stats::history::gpu_hours::GpuHours;
@@ -58,16 +58,22 @@ pub(super) struct ReportTotals {
     pub over_time: Vec<HourPoint>,
     pub hours: u64,
     pub without_data: u64,
+    /// Hours of the report.
+    pub length: f64,
+    /// Hours for which kube-state-metrics has no samples.
+    pub unobserved: f64,
 }
 
 impl ReportTotals {
-    fn add_hour(&mut self, accounts: Vec<HourUsage>, has_data: bool) {
+    fn add_hour(&mut self, accounts: Vec<HourUsage>, history: &AllocationHistory) {
         let mut point = HourPoint {
             hour: u32::try_from(self.hours).unwrap_or(u32::MAX),
             ..HourPoint::default()
         };
         self.hours += 1;
-        self.without_data += u64::from(!has_data);
+        self.without_data += u64::from(history.observed_slots() == 0);
+        self.length += history.span.hours();
+        self.unobserved += history.unobserved_hours();
         for HourUsage {
             group,
             hours,
@@ -157,8 +163,7 @@ impl Gathering<'_> {
             let workloads = WorkloadUses::of_hour(history, usage, |item| grouping.includes(item));
             self.totals.workloads.add(workloads);
         }
-        let has_data = history.observed_slots() != 0;
-        self.totals.add_hour(usages, has_data);
+        self.totals.add_hour(usages, history);
         self.capacity
             .add(history, nodes, |node| grouping.node_values(node, catalog));
         self.jobs.add(history, |allocation| {

@@ -55,8 +55,8 @@ impl CapacityHours {
         self.unknown.is_empty().then_some(self.idle)
     }
 
-    /// Returns the hours during gaps of kube-state-metrics, in which nobody knows whether pods held
-    /// the GPUs. `None` if a node's capacity is unknown.
+    /// Returns the hours during gaps of kube-state-metrics in which the GPUs were idle or held.
+    /// `None` if a node's capacity is unknown.
     pub fn unseen(&self) -> Option<f64> {
         self.unknown.is_empty().then_some(self.unseen)
     }
@@ -74,9 +74,12 @@ impl CapacityHours {
         self.unknown.extend(other.unknown.clone());
     }
 
-    /// Adds an observed slot in which pods held `held` of a node's GPUs.
-    fn add_slot(&mut self, node: &str, slots: &NodeSlots, slot: usize, held: f64, hours: f64) {
-        let idle = (slots.capacity[slot].unwrap_or(0.0) - held).max(0.0);
+    /// Adds an observed slot in which pods held GPUs of a node.
+    fn add_slot(&mut self, node: &str, slots: &NodeSlots, slot: usize, held: Held, hours: f64) {
+        let rest = (slots.capacity[slot].unwrap_or(0.0) - held.surely).max(0.0);
+        let unseen = held.possibly.min(rest);
+        self.unseen += unseen * hours;
+        let idle = rest - unseen;
         if idle <= 0.0 {
             return;
         }
@@ -102,14 +105,40 @@ pub fn allocated(account: &GpuHours) -> Option<f64> {
     Some(account.held + account.part_equivalent()?)
 }
 
+/// A node that existed in the last observed slot, and what followed.
+#[derive(Clone, Copy, Debug)]
+struct OpenGap {
+    /// GPUs in the last observed slot.
+    before: f64,
+    /// Hours without samples since then.
+    hours: f64,
+    /// GPU-hours that pods held nevertheless, because they existed before and after the gap.
+    held: f64,
+}
+
+impl OpenGap {
+    fn new(before: f64) -> Self {
+        Self {
+            before,
+            hours: 0.0,
+            held: 0.0,
+        }
+    }
+
+    /// Returns the unseen GPU-hours, if the node had `after` GPUs after the gap.
+    fn unseen(self, after: f64) -> f64 {
+        (self.before.min(after) * self.hours - self.held).max(0.0)
+    }
+}
+
 /// Sums the unheld GPU-hours of a window by group, one chunk of time after another.
 #[derive(Clone, Debug, Default)]
 pub struct CapacityTracker {
     groups: BTreeMap<GroupValues, CapacityHours>,
-    /// GPUs by node in the last observed slot.
-    before: BTreeMap<String, f64>,
-    /// Hours since the last observed slot.
-    gap: f64,
+    gaps: BTreeMap<String, OpenGap>,
+    /// GPUs by node in the first sample after the last chunk, with the group.
+    after: BTreeMap<String, (f64, GroupValues)>,
+    is_started: bool,
     /// Nodes whose capacity was reported at any time.
     reported: BTreeSet<String>,
     /// Nodes on which pods held GPUs, with their group.
@@ -119,61 +148,61 @@ pub struct CapacityTracker {
 impl CapacityTracker {
     /// Adds the next chunk of time. `group` returns the group of a node.
     ///
-    /// A gap of kube-state-metrics counts for a node that existed before and after it. Of a gap at
-    /// the start or the end of the window nobody knows which nodes existed.
+    /// A gap of kube-state-metrics counts for a node that existed before and after it. If samples
+    /// exist only on one side, the node may have been added or deleted in the gap.
     pub fn add(
         &mut self,
         ledger: &AllocationHistory,
         history: &NodeHistory,
         group: impl Fn(&str) -> GroupValues,
     ) {
-        let slot_hours = ledger.slot as f64 / 3_600_000.0;
         let held = held_by_node(ledger);
         for (node, gpus) in &held {
-            let holds = gpus.slots.iter().any(|gpus| *gpus > 0.0);
+            let holds = gpus.slots.iter().any(|held| held.surely > 0.0);
             if holds && !self.holders.contains_key(*node) {
                 self.holders.insert((*node).to_owned(), group(node));
             }
         }
-        let mut last = BTreeMap::new();
-        for (node, slots) in &history.nodes {
-            let hours = self.groups.entry(group(node)).or_default();
+        if !self.is_started {
+            let open = |(node, slots): (&String, &NodeSlots)| {
+                Some((node.clone(), OpenGap::new(slots.before?)))
+            };
+            self.gaps = history.nodes.iter().filter_map(open).collect();
+            self.is_started = true;
+        }
+        self.after.clear();
+        let mut open_gaps = std::mem::take(&mut self.gaps);
+        let no_slots = NodeSlots {
+            capacity: vec![None; ledger.observed.len()],
+            ..NodeSlots::default()
+        };
+        let names: BTreeSet<&String> = history.nodes.keys().chain(open_gaps.keys()).collect();
+        let names: Vec<String> = names.into_iter().cloned().collect();
+        for node in names {
+            let slots = history.nodes.get(&node).unwrap_or(&no_slots);
+            let values = group(&node);
             let held = held.get(node.as_str());
-            let part = slots.unknown_part.as_deref();
-            if let Some(part) = part.or(held.and_then(|held| held.unknown_part)) {
-                let reason = format!("the fraction of a GPU in {part} is unknown");
-                hours.unknown.insert(node.clone(), reason);
+            let hours = self.groups.entry(values.clone()).or_default();
+            let gap = open_gaps.remove(&node);
+            if let Some(gap) = hours.add_node(&node, slots, held, gap, ledger) {
+                self.gaps.insert(node.clone(), gap);
             }
-            let (mut before, mut gap) = (self.before.get(node).copied(), self.gap);
-            for slot in 0..ledger.observed.len() {
-                if !ledger.observed[slot] {
-                    gap += slot_hours;
-                    continue;
-                }
-                let capacity = slots.capacity[slot];
-                if let Some((before, now)) = before.zip(capacity) {
-                    hours.unseen += before.min(now) * gap;
-                }
-                (before, gap) = (capacity, 0.0);
-                let held = held.map_or(0.0, |held| held.slots[slot]);
-                hours.add_slot(node, slots, slot, held, slot_hours);
-            }
-            last.extend(before.map(|gpus| (node.clone(), gpus)));
             if slots.capacity.iter().any(Option::is_some) {
                 self.reported.insert(node.clone());
             }
-        }
-        match ledger.observed.iter().rposition(|observed| *observed) {
-            Some(slot) => {
-                self.gap = (ledger.observed.len() - 1 - slot) as f64 * slot_hours;
-                self.before = last;
+            if let Some(after) = slots.after {
+                self.after.insert(node, (after, values));
             }
-            None => self.gap += ledger.observed.len() as f64 * slot_hours,
         }
     }
 
     /// Returns the hours of each group.
     pub fn finish(mut self) -> BTreeMap<GroupValues, CapacityHours> {
+        for (node, (after, group)) in self.after {
+            if let Some(gap) = self.gaps.remove(&node) {
+                self.groups.entry(group).or_default().unseen += gap.unseen(after);
+            }
+        }
         for (node, group) in self.holders {
             if !self.reported.contains(&node) {
                 let reason = "kube-state-metrics reports no capacity of it".to_owned();
@@ -185,10 +214,58 @@ impl CapacityTracker {
     }
 }
 
+impl CapacityHours {
+    /// Adds a chunk of time of one node. `gap` is open at its start. Returns the gap at its end, if
+    /// the node existed in the last observed slot.
+    fn add_node(
+        &mut self,
+        node: &str,
+        slots: &NodeSlots,
+        held: Option<&HeldSlots<'_>>,
+        mut gap: Option<OpenGap>,
+        ledger: &AllocationHistory,
+    ) -> Option<OpenGap> {
+        let part = slots.unknown_part.as_deref();
+        if let Some(part) = part.or(held.and_then(|held| held.unknown_part)) {
+            let reason = format!("the fraction of a GPU in {part} is unknown");
+            self.unknown.insert(node.to_owned(), reason);
+        }
+        let length = ledger.span.end - ledger.span.start;
+        let mut begin = 0;
+        for slot in 0..ledger.observed.len() {
+            // The last slot ends with the window.
+            let hours = ledger.slot.min(length - begin).max(0) as f64 / 3_600_000.0;
+            begin += ledger.slot;
+            let held = held.map_or(Held::default(), |held| held.slots[slot]);
+            if !ledger.observed[slot] {
+                if let Some(gap) = &mut gap {
+                    gap.hours += hours;
+                    gap.held += held.surely * hours;
+                }
+                continue;
+            }
+            let capacity = slots.capacity[slot];
+            if let Some((gap, now)) = gap.zip(capacity) {
+                self.unseen += gap.unseen(now);
+            }
+            gap = capacity.map(OpenGap::new);
+            self.add_slot(node, slots, slot, held, hours);
+        }
+        gap
+    }
+}
+
+/// GPUs of a node that pods held in a slot.
+#[derive(Clone, Copy, Debug, Default)]
+struct Held {
+    surely: f64,
+    /// GPUs that pods may have held, because they have no samples.
+    possibly: f64,
+}
+
 /// GPUs that pods held on one node.
 struct HeldSlots<'l> {
-    /// Number of GPUs by slot.
-    slots: Vec<f64>,
+    slots: Vec<Held>,
     unknown_part: Option<&'l str>,
 }
 
@@ -201,12 +278,18 @@ fn held_by_node(ledger: &AllocationHistory) -> BTreeMap<&str, HeldSlots<'_>> {
         let held = by_node
             .entry(allocation.node.as_str())
             .or_insert_with(|| HeldSlots {
-                slots: vec![0.0; ledger.observed.len()],
+                slots: vec![Held::default(); ledger.observed.len()],
                 unknown_part: None,
             });
         let devices = allocation.devices();
-        let slots = allocation.held.iter().zip(&mut held.slots);
-        slots.for_each(|(is_held, gpus)| *gpus += f64::from(u8::from(*is_held)) * devices);
+        let marked = |slots: &[bool], slot: usize| slots.get(slot).is_some_and(|marked| *marked);
+        for (slot, sum) in held.slots.iter_mut().enumerate() {
+            if marked(&allocation.held, slot) {
+                sum.surely += devices;
+            } else if marked(&allocation.gaps.unseen, slot) {
+                sum.possibly += devices;
+            }
+        }
         let part = allocation.part.as_ref().map(|(part, _)| part);
         let unknown = part.filter(|part| part.fraction.is_none());
         held.unknown_part = unknown.map(|part| part.name.as_str()).or(held.unknown_part);

@@ -4,8 +4,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::allocations::AllocationHistory;
+use super::cadence::{intervals, is_gap, usual};
+use super::slots::Slots;
 use crate::model::facts::part::Part;
-use crate::model::values::series::Series;
+use crate::model::values::series::{Point, Series};
 use crate::model::values::units::MOST_PER_NODE;
 use crate::stats::exporters::kube_state::label;
 use crate::stats::exporters::kube_state::node_state::{NodeStateQuery, read_worst};
@@ -53,6 +55,11 @@ impl NodeStateSeries {
 pub struct NodeSlots {
     /// Number of GPUs, or `None` while the node did not exist or had no samples.
     pub capacity: Vec<Option<f64>>,
+    /// Number of GPUs in the last sample before the window. Samples outside of the window exist only
+    /// if the window begins or ends with a gap.
+    pub before: Option<f64>,
+    /// Number of GPUs in the first sample after the window.
+    pub after: Option<f64>,
     /// Number of GPUs that the kubelet did not offer, or all of them while the node was not ready.
     /// `None` if kube-state-metrics does not report it.
     pub lost: Option<Vec<f64>>,
@@ -68,8 +75,17 @@ pub struct NodeHistory {
     pub nodes: BTreeMap<String, NodeSlots>,
 }
 
-/// Amounts by node and resource, one per slot.
-type ResourceSlots<'s> = BTreeMap<(&'s str, &'s str), Vec<Option<f64>>>;
+/// Amounts of one resource of a node.
+struct Amounts {
+    slots: Vec<Option<f64>>,
+    /// The last sample before the window, with its time.
+    before: Option<(i64, f64)>,
+    /// The first sample after the window.
+    after: Option<(i64, f64)>,
+}
+
+/// Amounts by node and resource.
+type ResourceSlots<'s> = BTreeMap<(&'s str, &'s str), Amounts>;
 
 impl NodeHistory {
     /// Reads the answers for the window of `ledger`. `parts` contains the kinds of units that nodes
@@ -91,8 +107,16 @@ impl NodeHistory {
         for ((node, resource), amounts) in resources {
             let (fraction, part) = fraction(parts, node, resource);
             let slots = self.nodes.entry((*node).to_owned()).or_default();
-            add(&mut slots.capacity, amounts, fraction);
-            let is_offered = amounts.iter().flatten().any(|amount| *amount > 0.0);
+            add(&mut slots.capacity, &amounts.slots, fraction);
+            for (sum, sample) in [
+                (&mut slots.before, amounts.before),
+                (&mut slots.after, amounts.after),
+            ] {
+                if let Some((_, amount)) = sample {
+                    *sum = Some(sum.unwrap_or(0.0) + amount * fraction);
+                }
+            }
+            let is_offered = amounts.slots.iter().flatten().any(|amount| *amount > 0.0);
             if let Some(part) = part.filter(|part| part.fraction.is_none() && is_offered) {
                 slots.unknown_part = Some(part.name);
             }
@@ -160,7 +184,7 @@ impl NodeHistory {
             let is_known = |state: NodeStateQuery| known.contains(&(name, state));
             let of_node = |amounts: &ResourceSlots<'_>, slot: usize| {
                 let mut of_node = amounts.iter().filter(|((node, _), _)| *node == name);
-                of_node.find_map(|(_, amounts)| amounts[slot])
+                of_node.find_map(|(_, amounts)| amounts.slots[slot])
             };
             let count = slots.capacity.len();
             if is_known(NodeStateQuery::Cordoned) {
@@ -172,11 +196,8 @@ impl NodeHistory {
             }
             let mut offered_gpus = vec![None; count];
             for ((_, resource), amounts) in offered.iter().filter(|((node, _), _)| *node == name) {
-                add(
-                    &mut offered_gpus,
-                    amounts,
-                    fraction(parts, name, resource).0,
-                );
+                let (fraction, _) = fraction(parts, name, resource);
+                add(&mut offered_gpus, &amounts.slots, fraction);
             }
             let lost = |slot: usize| match (slots.capacity[slot], of_node(&ready, slot)) {
                 (None, _) => 0.0,
@@ -226,31 +247,55 @@ fn resource_slots<'s>(
             continue;
         };
         let resource = series.label("resource").unwrap_or_default();
-        let amounts = slots
-            .entry((node, resource))
-            .or_insert_with(|| vec![None; ledger.observed.len()]);
-        mark(series, ledger, amounts);
+        let amounts = slots.entry((node, resource)).or_insert_with(|| Amounts {
+            slots: vec![None; ledger.observed.len()],
+            before: None,
+            after: None,
+        });
+        amounts.add(series, ledger);
     }
     slots
 }
 
-/// Writes the samples of a series into their slots. A late or lost scrape is not a gap: between two
-/// samples that are at most two and a half slots apart, the earlier one holds.
-fn mark(series: &Series, ledger: &AllocationHistory, amounts: &mut [Option<f64>]) {
-    let mut before: Option<(i64, usize, f64)> = None;
-    let samples = series.points.iter();
-    for point in samples.filter(|point| point.value.is_finite() && point.value >= 0.0) {
-        let Some(slot) = ledger.slot_of(point.at) else {
-            continue;
+impl Amounts {
+    /// Adds the samples of a series. Each counts until the next one, or for one interval before a
+    /// gap. A late or lost scrape is not a gap.
+    fn add(&mut self, series: &Series, ledger: &AllocationHistory) {
+        let window = Slots {
+            span: ledger.span,
+            length: ledger.slot,
+            count: ledger.observed.len(),
         };
-        if let Some((at, last_slot, value)) = before
-            && point.at - at <= ledger.slot * 5 / 2
-        {
-            let lost = last_slot + 1..slot;
-            lost.for_each(|slot| amounts[slot] = highest(amounts[slot], value));
+        let is_valid = |point: &&Point| point.value.is_finite() && point.value >= 0.0;
+        let points: Vec<&Point> = series.points.iter().filter(is_valid).collect();
+        let times: Vec<i64> = points.iter().map(|point| point.at).collect();
+        let usual = usual(&times).unwrap_or(window.length);
+        let intervals = intervals(&times, usual);
+        for (index, (point, interval)) in points.iter().zip(intervals).enumerate() {
+            let sample = (point.at, point.value);
+            if point.at < window.span.start {
+                self.before = self
+                    .before
+                    .filter(|before| before.0 >= point.at)
+                    .or(Some(sample));
+            } else if point.at >= window.span.end {
+                self.after = self
+                    .after
+                    .filter(|after| after.0 <= point.at)
+                    .or(Some(sample));
+            }
+            let next = times.get(index + 1).copied();
+            let next = next.filter(|next| !is_gap(*next - point.at, interval));
+            let is_first = index == 0 && !is_gap(point.at - window.span.start, interval);
+            let start = if is_first {
+                point.at.min(window.span.start)
+            } else {
+                point.at
+            };
+            let slots = window.between(start, next.unwrap_or(point.at + interval));
+            let covered = slots.chain(window.slot_at(point.at));
+            covered.for_each(|slot| self.slots[slot] = highest(self.slots[slot], point.value));
         }
-        amounts[slot] = highest(amounts[slot], point.value);
-        before = Some((point.at, slot, point.value));
     }
 }
 

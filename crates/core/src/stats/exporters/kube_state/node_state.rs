@@ -4,7 +4,8 @@
 //! Source: kube-state-metrics' docs/metrics/cluster/node-metrics.md.
 
 use super::super::query::quoted;
-use super::{PARTS, label, resources, window};
+use super::resources::offered;
+use super::{label, window};
 use crate::model::values::series::Series;
 
 /// A state of nodes over time.
@@ -33,7 +34,7 @@ impl NodeStateQuery {
         match self {
             Self::Cordoned => String::new(),
             Self::Ready => "condition=\"Ready\",status=\"true\",".to_owned(),
-            Self::Allocatable => format!("resource=~\"{}|{PARTS}\",", resources()),
+            Self::Allocatable => format!("resource=~\"{}\",", offered()),
         }
     }
 

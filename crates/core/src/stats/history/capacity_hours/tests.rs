@@ -47,7 +47,7 @@ fn pod(name: &str, node: &str, minutes: impl Iterator<Item = i64>, gpus: f64) ->
     series(&labels, minutes, gpus)
 }
 
-/// Cuts the series to an hour, as the queries do.
+/// Cuts the series to an hour, as the queries do if the hour has no gap at its ends.
 fn of_hour(all: &[Series], hour: i64) -> Vec<Series> {
     let begin = hour * HOUR * MINUTE;
     let cut = |series: &Series| {
