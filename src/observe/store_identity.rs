@@ -95,31 +95,13 @@ pub(crate) async fn identify(
         other => other?,
     };
     let labels = LABELS.into_iter().filter(|label| names.may_have(label));
-    let values = join_all(labels.map(async |label| {
-        let past = |series: String| format!("api/v1/label/{label}/values?{range}&{series}");
-        let (exporters, kube_state) = (past(query::gpu_series()), past(query::kube_state_series()));
-        let query = query::clusters(label);
-        let (exporters, kube_state, now) = join3(
-            fetch(prometheus, &exporters),
-            fetch(prometheus, &kube_state),
-            prometheus.now(&query),
-        )
-        .await;
-        let [exporters, kube_state]: [BTreeSet<String>; 2] = [exporters?, kube_state?]
-            .map(|values| values.unwrap_or_default().into_iter().collect());
-        let is_empty = exporters.is_empty() && kube_state.is_empty();
-        let now = match now {
-            Err(QueryError::Unreachable { .. }) if is_empty => Vec::new(),
-            other => other?,
-        };
-        Ok((label, ClusterLabel::new(label, &now, exporters, kube_state)))
-    }));
-    let values: Vec<(&'static str, ClusterLabel)> = values
-        .await
-        .into_iter()
-        .collect::<Result<_, QueryError>>()?;
+    let values = labels.map(async |label| {
+        let values = label_values(prometheus, label, &range).await?;
+        Ok::<_, QueryError>((label, values))
+    });
+    let values: Result<Vec<_>, _> = join_all(values).await.into_iter().collect();
     // A label with a single value does not distinguish clusters.
-    let several = values
+    let several = values?
         .into_iter()
         .map(|(label, values)| {
             let is_absent =
@@ -157,6 +139,31 @@ pub(crate) async fn identify(
             values: values.into_iter().collect(),
         },
     })
+}
+
+/// Reads the values of one label, now and in a window.
+async fn label_values(
+    prometheus: &Prometheus<'_>,
+    label: &'static str,
+    range: &str,
+) -> Result<ClusterLabel, QueryError> {
+    let past = |series: String| format!("api/v1/label/{label}/values?{range}&{series}");
+    let (exporters, kube_state) = (past(query::gpu_series()), past(query::kube_state_series()));
+    let query = query::clusters(label);
+    let (exporters, kube_state, now) = join3(
+        fetch(prometheus, &exporters),
+        fetch(prometheus, &kube_state),
+        prometheus.now(&query),
+    )
+    .await;
+    let [exporters, kube_state]: [BTreeSet<String>; 2] =
+        [exporters?, kube_state?].map(|values| values.unwrap_or_default().into_iter().collect());
+    let is_empty = exporters.is_empty() && kube_state.is_empty();
+    let now = match now {
+        Err(QueryError::Unreachable { .. }) if is_empty => Vec::new(),
+        other => other?,
+    };
+    Ok(ClusterLabel::new(label, &now, exporters, kube_state))
 }
 
 /// Returns the value of GPU series that pods or nodes prove, or `None` if they contradict each
@@ -245,7 +252,7 @@ mod tests {
     use gpuctl_core::stats::exporters::dialect::Quantity;
     use gpuctl_core::stats::exporters::kube_state;
     use gpuctl_core::stats::exporters::kube_state::{PodQuery, StartQuery};
-    use gpuctl_core::stats::exporters::{exported_metrics, faults, node_exporter};
+    use gpuctl_core::stats::exporters::{exported_metrics, faults, node_exporter, replicas};
     use gpuctl_core::stats::score::{bottlenecks, gpu_health};
     use gpuctl_prometheus::judge::holds;
 
@@ -301,6 +308,10 @@ mod tests {
             kube_state::lifetimes("train"),
             node_exporter::query(),
             gpu_health::growth(),
+            exported_metrics::unread(),
+            query::NODES.to_owned(),
+            replicas::GPU_NODES.to_owned(),
+            replicas::past_gpu_nodes(3600),
         ];
         queries.extend(starts.map(|start| kube_state::starts(start, 600)));
         queries.extend(about.map(|about| kube_state::pod_facts(about, &["a", "b"], "pod", 600)));

@@ -8,7 +8,9 @@ use crate::model::facts::reading::PodKey;
 use crate::model::{Consumers, Inventory, Series};
 
 use super::dialect;
-use super::dialect::{DIALECTS, EXPORTED_POD, NODE_ADDRESS, PLAIN_POD, Quantity, SliceLabels};
+use super::dialect::{
+    DIALECTS, EXPORTED_POD, ExporterMetric, NODE_ADDRESS, PLAIN_POD, Quantity, SliceLabels,
+};
 use super::node_index::{NodeIndex, is_own_name};
 use super::targets::ClashingTargets;
 

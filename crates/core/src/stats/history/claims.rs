@@ -11,6 +11,7 @@ use super::presence::Presence;
 use super::requested::{PodPlace, Requested};
 use crate::stats::exporters::dialect;
 use crate::stats::exporters::dialect::CLAIM;
+use crate::stats::exporters::node_index::NodeIndex;
 
 /// A device in a claim: its UUID or number, its instance, and the profile of the instance.
 type ClaimedDevice = (String, String, Option<String>);
@@ -35,6 +36,10 @@ pub(crate) fn add_claimed<'s>(
     names: &BTreeMap<String, String>,
     presence: impl Fn(&[&'s Series], &PodKey) -> Presence,
 ) {
+    let aliases = names
+        .iter()
+        .map(|(alias, node)| (alias.clone(), node.clone()));
+    let index = NodeIndex::new(aliases);
     // Series by device and pod.
     let mut devices: BTreeMap<(String, ClaimedDevice), BTreeMap<PodKey, Vec<&'s Series>>> =
         BTreeMap::new();
@@ -45,10 +50,11 @@ pub(crate) fn add_claimed<'s>(
         let Some(node_label) = series.first(dialect::node_labels()) else {
             continue;
         };
-        let node = names
-            .get(node_label)
-            .cloned()
-            .unwrap_or_else(|| node_label.to_owned());
+        let node = dialect::node_labels()
+            .filter_map(|label| series.label(label))
+            .find_map(|text| index.find(text))
+            .unwrap_or(node_label)
+            .to_owned();
         let profile = series
             .first(["GPU_I_PROFILE", "dra_mig_profile"])
             .map(ToOwned::to_owned);

@@ -9,12 +9,8 @@ use crate::model::values::omissions::Omission;
 use crate::model::values::series::Series;
 use crate::model::values::units::{MOST_PER_NODE, total};
 
-use crate::stats::exporters::dialect;
-use crate::stats::exporters::dialect::CLAIM;
-use crate::stats::exporters::kube_state::{
-    SHARED_MEBIBYTES, SHARED_PERCENT, label, label_name, pod,
-};
-use crate::stats::exporters::node_index::NodeIndex;
+use super::presence::Presence;
+use crate::stats::exporters::kube_state::{label, label_name, pod, shared_memory};
 use crate::stats::exporters::parts::{NodeParts, ResourceUnit};
 
 /// Role of a container in its pod.
@@ -226,96 +222,9 @@ fn amount(containers: &Containers, resource: &str) -> f64 {
         let matching = containers.iter().filter(move |(key, _)| is_meant(key));
         matching.map(|(_, value)| *value)
     };
-    let sum = total(amounts(false).map(|(_, value)| *value));
-    amounts(true).map(|(_, value)| *value).fold(sum, f64::max)
-}
-
-/// A device in a claim: its UUID or number, its instance, and the profile of the instance.
-type ClaimedDevice = (String, String, Option<String>);
-
-/// Returns the pod that holds a device through a claim.
-pub fn claimant(series: &Series) -> Option<PodKey> {
-    let both = |(namespace, pod): (&str, &str)| {
-        Some((
-            series.label(namespace)?.to_owned(),
-            series.label(pod)?.to_owned(),
-        ))
-    };
-    dialect::pod_labels().into_iter().find_map(both)
-}
-
-/// Adds devices in claims, for pods that requested none as a resource. A device that several pods
-/// claim at the same time is shared.
-pub(crate) fn add_claimed(
-    requests: &mut Vec<(PodPlace, Requested)>,
-    answer: &[Series],
-    names: &BTreeMap<String, String>,
-    count: usize,
-    mark: impl Fn(&Series, &mut [bool]),
-) {
-    let aliases = names
-        .iter()
-        .map(|(alias, node)| (alias.clone(), node.clone()));
-    let index = NodeIndex::new(aliases);
-    // Slots by device and pod.
-    let mut devices: BTreeMap<(String, ClaimedDevice), BTreeMap<PodKey, Vec<bool>>> =
-        BTreeMap::new();
-    for series in answer.iter().filter(|series| series.label(CLAIM).is_some()) {
-        let Some(key) = claimant(series) else {
-            continue;
-        };
-        let Some(node_label) = series.first(dialect::node_labels()) else {
-            continue;
-        };
-        let node = dialect::node_labels()
-            .filter_map(|label| series.label(label))
-            .find_map(|text| index.find(text))
-            .unwrap_or(node_label)
-            .to_owned();
-        let profile = series
-            .first(["GPU_I_PROFILE", "dra_mig_profile"])
-            .map(ToOwned::to_owned);
-        let instance = series.label("GPU_I_ID").unwrap_or_default().to_owned();
-        let Some(device) = series.first(dialect::uuid_labels().chain(dialect::index_labels()))
-        else {
-            continue;
-        };
-        let pods = devices
-            .entry((node, (device.to_owned(), instance, profile)))
-            .or_default();
-        mark(
-            series,
-            pods.entry(key).or_insert_with(|| vec![false; count]),
-        );
-    }
-    let by_name: BTreeSet<PodKey> = requests.iter().map(|((key, ..), _)| key.clone()).collect();
-    for ((node, (.., profile)), pods) in devices {
-        // Two pods in the same slot may have followed each other, so only two or more common slots
-        // count as sharing.
-        let together =
-            |a: &[bool], b: &[bool]| a.iter().zip(b).filter(|(a, b)| **a && **b).count() > 1;
-        for (key, slots) in pods.iter().filter(|(key, _)| !by_name.contains(*key)) {
-            let sharers = pods
-                .iter()
-                .filter(|(pod, requested)| *pod == key || together(slots, requested))
-                .count();
-            let part = profile
-                .as_ref()
-                .map(|profile| Part::from_name(&format!("mig-{profile}"), None));
-            let part = if sharers > 1 {
-                Some(Part::shared_by(sharers, part))
-            } else {
-                part
-            };
-            let gpus = u64::from(part.is_none());
-            let requested = Requested {
-                gpus,
-                part: part.map(|part| (part, 1)),
-                slots: slots.clone(),
-            };
-            requests.push(((key.clone(), String::new(), node.clone()), requested));
-        }
-    }
+    let sidecars = total(amounts(ContainerRole::Sidecar));
+    let main = total(amounts(ContainerRole::Main));
+    sidecars + amounts(ContainerRole::Init).fold(main, f64::max)
 }
 
 #[cfg(test)]

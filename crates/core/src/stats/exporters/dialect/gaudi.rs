@@ -1,6 +1,5 @@
-//! Intel's metric exporter for Gaudi. Source: the metrics of its Prometheus Metric Exporter
-//! documentation at docs.habana.ai. Its labels are not documented; the tables of NVIDIA's labels
-//! `UUID` and `device` are common to both.
+//! Intel's metric exporter for Gaudi. Source of the metrics: the page Prometheus Metric Exporter of
+//! docs.habana.ai. It does not document the labels, so `UUID` and `device` are assumptions.
 
 use super::quantity::Quantity;
 use super::table::{BYTES, Dialect, metric};

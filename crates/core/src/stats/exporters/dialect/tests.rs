@@ -262,3 +262,22 @@ DCGM_FI_DEV_FABRIC_HEALTH_SUMMARY{gpu="1",UUID="GPU-b",pci_bus_id="00000000:2A:0
         ]
     );
 }
+
+#[test]
+fn hami_devices_have_their_own_use_and_the_pods_that_share_them() {
+    // Labels of HAMi's cmd/vGPUmonitor/metrics.go. Its ratios are percentages.
+    let text = r#"
+hami_host_gpu_utilization_ratio{device_index="0",device_type="NVIDIA-Tesla V100",device_uuid="GPU-00552014-5c87-89ac-b1a6-7b53aa24b0ec"} 71
+hami_host_gpu_memory_used_bytes{device_index="0",device_type="NVIDIA-Tesla V100",device_uuid="GPU-00552014-5c87-89ac-b1a6-7b53aa24b0ec"} 2.87309824e+08
+hami_container_device_utilization_ratio{container="main",device_uuid="GPU-00552014-5c87-89ac-b1a6-7b53aa24b0ec",namespace="team",pod="share-0",vdevice_index="0"} 30
+"#;
+    // 287309824 / 2^20 = 274 MiB.
+    let shared = (
+        Some(71.0),
+        Some(274.0),
+        None,
+        None,
+        Some("share-0".to_owned()),
+    );
+    assert_eq!(readings(text).iter().map(row).collect::<Vec<_>>(), [shared]);
+}
