@@ -236,6 +236,12 @@ fn resource_slots<'s>(
     answer: impl Iterator<Item = &'s Series>,
     ledger: &AllocationHistory,
 ) -> ResourceSlots<'s> {
+    let answer: Vec<&Series> = answer.collect();
+    let firsts = answer.iter().filter_map(|series| series.points.first());
+    let first_scrape = firsts
+        .map(|point| point.at)
+        .min()
+        .unwrap_or(ledger.span.start);
     let mut slots = ResourceSlots::new();
     for series in answer {
         let is_absurd = |value: f64| value > MOST_PER_NODE as f64;
@@ -252,15 +258,16 @@ fn resource_slots<'s>(
             before: None,
             after: None,
         });
-        amounts.add(series, ledger);
+        amounts.add(series, ledger, first_scrape);
     }
     slots
 }
 
 impl Amounts {
     /// Adds the samples of a series. Each counts until the next one, or for one interval before a
-    /// gap. A late or lost scrape is not a gap.
-    fn add(&mut self, series: &Series, ledger: &AllocationHistory) {
+    /// gap. A late or lost scrape is not a gap. A series of the first scrape also covers the start of
+    /// the window, because the scrape before it was outside.
+    fn add(&mut self, series: &Series, ledger: &AllocationHistory, first_scrape: i64) {
         let window = Slots {
             span: ledger.span,
             length: ledger.slot,
@@ -269,7 +276,9 @@ impl Amounts {
         let is_valid = |point: &&Point| point.value.is_finite() && point.value >= 0.0;
         let points: Vec<&Point> = series.points.iter().filter(is_valid).collect();
         let times: Vec<i64> = points.iter().map(|point| point.at).collect();
-        let usual = usual(&times).unwrap_or(window.length);
+        // Few samples do not show the interval of the series.
+        let usual = usual(&times).filter(|_| times.len() > 3);
+        let usual = usual.unwrap_or(window.length);
         let intervals = intervals(&times, usual);
         for (index, (point, interval)) in points.iter().zip(intervals).enumerate() {
             let sample = (point.at, point.value);
@@ -286,7 +295,9 @@ impl Amounts {
             }
             let next = times.get(index + 1).copied();
             let next = next.filter(|next| !is_gap(*next - point.at, interval));
-            let is_first = index == 0 && !is_gap(point.at - window.span.start, interval);
+            let is_first = index == 0
+                && point.at < first_scrape + interval
+                && !is_gap(point.at - window.span.start, interval);
             let start = if is_first {
                 point.at.min(window.span.start)
             } else {

@@ -47,18 +47,6 @@ fn pod(name: &str, node: &str, minutes: impl Iterator<Item = i64>, gpus: f64) ->
     series(&labels, minutes, gpus)
 }
 
-/// Cuts the series to an hour, as the queries do if the hour has no gap at its ends.
-fn of_hour(all: &[Series], hour: i64) -> Vec<Series> {
-    let begin = hour * HOUR * MINUTE;
-    let cut = |series: &Series| {
-        let is_inside = |point: &&Point| (begin..begin + HOUR * MINUTE).contains(&point.at);
-        let points: Vec<Point> = series.points.iter().filter(is_inside).copied().collect();
-        let labels = series.labels.clone();
-        (!points.is_empty()).then_some(Series { labels, points })
-    };
-    all.iter().filter_map(cut).collect()
-}
-
 /// The sums of a window, in GPU-hours.
 #[derive(Default)]
 struct Totals {
@@ -71,9 +59,9 @@ impl Totals {
     fn new(nodes: &[Series], pods: &[Series], hours: i64, states: &NodeStateSeries) -> Self {
         let (mut tracker, mut account) = (CapacityTracker::default(), GpuHours::default());
         for hour in 0..hours {
-            let (capacity, requests) = (of_hour(nodes, hour), of_hour(pods, hour));
+            // The queries read beyond an hour if it begins or ends with a gap.
             let answers = AllocationSeries {
-                requests,
+                requests: pods.to_vec(),
                 ..AllocationSeries::default()
             };
             let begin = hour * HOUR * MINUTE;
@@ -83,10 +71,10 @@ impl Totals {
             };
             let parts = NodeParts::default();
             let (aliases, live) = (BTreeMap::new(), LiveOwners::new());
-            let ledger = AllocationHistory::new(&answers, &capacity, span, &parts, &aliases, &live);
+            let ledger = AllocationHistory::new(&answers, nodes, span, &parts, &aliases, &live);
             let usage = Usage::new(Vec::new(), &ledger, &NodeNames::default(), &[]);
             account.add(GpuHours::new(&ledger, &usage, |_| true));
-            let history = NodeHistory::new(&capacity, states, &ledger, &parts);
+            let history = NodeHistory::new(nodes, states, &ledger, &parts);
             tracker.add(&ledger, &history, |node| vec![Some(node.to_owned())]);
         }
         Self {
@@ -288,18 +276,24 @@ fn random_histories_add_up() {
         let mut noise = Noise(seed);
         let hours = 1 + noise.below(4);
         let minutes = hours * HOUR;
-        // Two gaps of kube-state-metrics, long enough not to be lost scrapes.
-        let gaps = [(); 2].map(|()| {
-            let begin = noise.below(minutes);
-            begin..begin + 3 + noise.below(90)
+        // Two gaps of kube-state-metrics, long enough not to be lost scrapes, and so far apart that
+        // their lengths are no scrape interval.
+        let half = minutes / 2;
+        let gaps = [0, half].map(|start| {
+            let begin = start + 6 + noise.below(half - 12);
+            begin..begin + 3 + noise.below(start + half - begin - 3)
         });
         let is_seen = |minute: &i64| !gaps.iter().any(|gap| gap.contains(minute));
         let (mut nodes, mut pods) = (Vec::new(), Vec::new());
         let mut lives = Vec::new();
         for number in 0..1 + noise.below(5) {
             let name = format!("n{number}");
-            let begin = noise.below(minutes - 10);
-            let life = begin..begin + 10 + noise.below(minutes - begin - 9);
+            // A sample next to an end of the window also covers that end, so keep away from it. The
+            // first node always exists, so that something is scraped outside of gaps.
+            let begin = 3 + noise.below(minutes - 16);
+            let life = begin..begin + 10 + noise.below(minutes - begin - 12);
+            let life = if number == 0 { 0..minutes } else { life };
+            let begin = life.start;
             let gpus = 1 + noise.below(8);
             nodes.push(node(&name, life.clone().filter(is_seen), gpus as f64));
             let end = begin + noise.below(life.end - begin);
@@ -332,13 +326,12 @@ fn random_histories_add_up() {
         );
         let sum = allocated + idle + unseen;
         assert!((capacity - sum).abs() < 1e-4, "{seed}: {capacity} {sum}");
-        let held: f64 = pods
-            .iter()
-            .map(|pod| {
-                let gpus = pod.points[0].value;
-                pod.points.len() as f64 * gpus / 60.0
-            })
-            .sum();
+        // A pod exists from its first to its last sample, also in gaps.
+        let held = |pod: &Series| {
+            let (first, last) = (pod.points.first()?, pod.points.last()?);
+            Some(((last.at - first.at) / MINUTE + 1) as f64 * first.value / 60.0)
+        };
+        let held: f64 = pods.iter().filter_map(held).sum();
         assert!(
             (allocated - held).abs() < 1e-4,
             "{seed}: {allocated} {held}"

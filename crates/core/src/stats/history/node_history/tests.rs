@@ -1,7 +1,7 @@
 //! Tests which nodes need their states over time, and how slots without samples are read.
 
 use super::*;
-use crate::model::values::series::Point;
+use crate::stats::history::slots::TimeSpan;
 
 fn series(labels: &[(&str, &str)], values: &[(i64, f64)]) -> Series {
     let labels = labels
@@ -45,11 +45,15 @@ fn only_nodes_with_a_bad_state_are_affected() {
 #[test]
 fn a_lost_scrape_is_no_gap_and_an_absent_node_has_no_capacity() {
     let ledger = AllocationHistory {
+        span: TimeSpan {
+            start: 0,
+            end: 600_000,
+        },
         observed: vec![true; 10],
         ..AllocationHistory::from_allocations(0, 60_000, Vec::new())
     };
-    // Minute 2 is a lost scrape. The node was deleted after minute 4 and added again at minute 8.
-    let minutes = [0, 1, 3, 4, 8, 9].map(|minute| (minute, 8.0));
+    // Minute 2 is a lost scrape, and samples before and after the window are no part of it. The node was deleted after minute 4 and added again at minute 8.
+    let minutes = [-5, 0, 1, 3, 4, 8, 9, 12].map(|minute| (minute, 8.0));
     let capacity = [series(
         &[("node", "a"), ("resource", "nvidia_com_gpu")],
         &minutes,
@@ -61,5 +65,7 @@ fn a_lost_scrape_is_no_gap_and_an_absent_node_has_no_capacity() {
         history.nodes["a"].capacity,
         [some, some, some, some, some, none, none, none, some, some]
     );
-    assert_eq!(history.nodes["a"].cordoned, None);
+    let node = &history.nodes["a"];
+    assert_eq!((node.before, node.after), (some, some));
+    assert_eq!(node.cordoned, None);
 }
