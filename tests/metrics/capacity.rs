@@ -182,8 +182,8 @@ fn reports_by_nodes_show_capacity_and_add_up() {
         [&json!("a100-80g"), &json!("h100-80g")],
         "{by_type:#}"
     );
-    // `cap-a`: 8 GPUs for 3 hours, of which 4 are idle while they are seen. One is broken for an
-    // hour. `cap-b`: 4 GPUs for 2 hours, of which 3 are idle. In the last hour, it is cordoned.
+    // `cap-a`: 8 GPUs for 3 hours. 4 are idle outside of the gap, and one is broken for an hour.
+    // `cap-b`: 4 GPUs for 2 hours. 3 are idle, and the node is cordoned in the last hour.
     check(&items[0], 24.0, seen(4.0, 3.0), 0.0, 1.0);
     check(&items[1], 8.0, seen(3.0, 2.0), 3.0, 0.0);
     check(

@@ -174,7 +174,6 @@ fn wasters(facts: &ReportPage) -> String {
 fn groups(report: &GpuHourReport<'_>) -> String {
     let currency = report.currency.as_deref().unwrap_or_default();
     let columns = report.columns();
-    let is_money = |title: &str| title.contains("COST");
     let has_money = report.currency.is_some() || report.budgeted;
     let is_budget = |title: &str| {
         is_money(title)
@@ -186,13 +185,7 @@ fn groups(report: &GpuHourReport<'_>) -> String {
     let is_shown = |title: &str| report.currency.is_some() || !is_money(title);
     let titles: Vec<String> = columns
         .iter()
-        .map(|column| {
-            let title = column.title.to_lowercase().replace('-', " ");
-            match is_money(column.title) {
-                true => in_currency(&title, currency),
-                false => title,
-            }
-        })
+        .map(|column| shown_title(column.title, currency))
         .collect();
     let (money, usage): (Vec<usize>, Vec<usize>) = (1..columns.len())
         .filter(|index| is_shown(columns[*index].title))
@@ -235,6 +228,20 @@ fn groups(report: &GpuHourReport<'_>) -> String {
         page.push_str(&table(&id, &of_part(&titles), &rows));
     }
     page
+}
+
+/// Whether the values of a column are amounts of money.
+fn is_money(title: &str) -> bool {
+    title.contains("COST")
+}
+
+/// Formats the title of a column for readers: `COST-LEFT` becomes `cost left, EUR`.
+fn shown_title(title: &str, currency: &str) -> String {
+    let shown = title.to_lowercase().replace('-', " ");
+    match is_money(title) {
+        true => in_currency(&shown, currency),
+        false => shown,
+    }
 }
 
 /// A row of a table on the page.

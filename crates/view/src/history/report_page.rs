@@ -29,8 +29,9 @@ pub enum PreviousWindow {
     Known {
         total: GpuHours,
         cost: Option<f64>,
-        /// `None` if the report does not cover all pods.
-        capacity: Option<CapacityHours>,
+        /// GPU-hours that no pod held. `None` if the report does not cover all pods. Boxed, because
+        /// the other variant is small.
+        capacity: Option<Box<CapacityHours>>,
     },
     /// Some or all of it is unknown, so that no change can be computed.
     Unknown { reason: String },
@@ -112,7 +113,7 @@ impl ReportPage {
                 total,
                 cost,
                 capacity,
-            } => (Some(total), *cost, capacity.as_ref()),
+            } => (Some(total), *cost, capacity.as_deref()),
             PreviousWindow::Unknown { .. } => (None, None, None),
         };
         let trend = |name: &str, value: fn(&GpuHours) -> Option<f64>| Trend {
@@ -137,27 +138,9 @@ impl ReportPage {
             share("Measured, %", GpuHours::covered),
             trend("Energy, kWh", |total| total.energy),
         ];
-        if let Some(now) = unheld {
-            let capacity_before = unheld_before.zip(before);
-            let of_capacity = |name: &str, now: Option<f64>, before: Option<f64>| Trend {
-                name: name.to_owned(),
-                now,
-                before,
-                is_percentage: false,
-            };
-            let rows = [
-                of_capacity(
-                    "GPU-hours of capacity",
-                    now.capacity(account),
-                    capacity_before.and_then(|(unheld, total)| unheld.capacity(total)),
-                ),
-                of_capacity(
-                    "GPU-hours idle",
-                    now.idle(),
-                    unheld_before.and_then(CapacityHours::idle),
-                ),
-            ];
-            trends.splice(0..0, rows);
+        if let Some(unheld) = unheld {
+            let before = unheld_before.zip(before);
+            trends.splice(0..0, capacity_trends((unheld, account), before));
         }
         if let Some(currency) = &report.currency {
             trends.push(Trend {
@@ -169,6 +152,31 @@ impl ReportPage {
         }
         trends
     }
+}
+
+/// Compares the capacity and the idle hours, each computed from unheld and held hours.
+fn capacity_trends(
+    (unheld, account): (&CapacityHours, &GpuHours),
+    before: Option<(&CapacityHours, &GpuHours)>,
+) -> [Trend; 2] {
+    let trend = |name: &str, now: Option<f64>, before: Option<f64>| Trend {
+        name: name.to_owned(),
+        now,
+        before,
+        is_percentage: false,
+    };
+    [
+        trend(
+            "GPU-hours of capacity",
+            unheld.capacity(account),
+            before.and_then(|(unheld, total)| unheld.capacity(total)),
+        ),
+        trend(
+            "GPU-hours idle",
+            unheld.idle(),
+            before.and_then(|(unheld, _)| unheld.idle()),
+        ),
+    ]
 }
 
 /// Adds the currency to the title of a column or row. A price file may name none.

@@ -90,7 +90,7 @@ async fn previous_window(
         Ok(totals) => PreviousWindow::Known {
             total: totals.account(),
             cost: costs.of_all(totals.hours_of_groups()),
-            capacity: totals.unheld(),
+            capacity: totals.unheld().map(Box::new),
         },
     }
 }

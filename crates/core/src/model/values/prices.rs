@@ -15,7 +15,7 @@ type TypePrices = BTreeMap<String, f64>;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Prices {
     pub currency: String,
-    /// Price of a GPU-hour of all types and pools without a price of their own.
+    /// Default price of a GPU-hour, for types and pools that are not listed.
     pub gpu_hour: Option<f64>,
     pub gpu_types: TypePrices,
     pub pools: BTreeMap<String, PoolPrices>,
@@ -25,7 +25,7 @@ pub struct Prices {
 /// Prices of a GPU-hour in one pool. They take precedence over prices outside of the pool.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PoolPrices {
-    /// Price of all types without a price of their own in this pool.
+    /// Default price in this pool, for types that are not listed.
     pub gpu_hour: Option<f64>,
     pub gpu_types: TypePrices,
 }

@@ -25,7 +25,7 @@ pub struct NodeCatalog {
     by_node: BTreeMap<String, NodeTraits>,
     /// GPU types from products that exporters named.
     products: BTreeMap<String, String>,
-    /// Labels in which the site keeps GPU types, as kube-state-metrics spells them.
+    /// Names in kube-state-metrics of the labels that the site configured for GPU types.
     site_type_labels: BTreeSet<String>,
 }
 

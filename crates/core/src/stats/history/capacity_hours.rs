@@ -61,7 +61,7 @@ impl CapacityHours {
         self.unknown.is_empty().then_some(self.unseen)
     }
 
-    /// Returns the hours of all GPUs, of which pods held those in `account`.
+    /// Returns the hours of all GPUs. `account` contains the hours that pods held.
     pub fn capacity(&self, account: &GpuHours) -> Option<f64> {
         Some(allocated(account)? + self.idle()? + self.unseen()?)
     }
@@ -74,7 +74,7 @@ impl CapacityHours {
         self.unknown.extend(other.unknown.clone());
     }
 
-    /// Adds an observed slot in which pods held GPUs of a node.
+    /// Adds an observed slot of a node.
     fn add_slot(&mut self, node: &str, slots: &NodeSlots, slot: usize, held: Held, hours: f64) {
         let rest = (slots.capacity[slot].unwrap_or(0.0) - held.surely).max(0.0);
         let unseen = held.possibly.min(rest);

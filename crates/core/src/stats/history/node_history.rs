@@ -63,7 +63,7 @@ pub struct NodeSlots {
     /// Number of GPUs that the kubelet did not offer, or all of them while the node was not ready.
     /// `None` if kube-state-metrics does not report it.
     pub lost: Option<Vec<f64>>,
-    /// Slots in which the node was cordoned. `None` if kube-state-metrics does not report it.
+    /// Whether the node was cordoned, by slot. `None` if kube-state-metrics does not report it.
     pub cordoned: Option<Vec<bool>>,
     /// The slices whose fraction of a GPU is unknown, so that the capacity is unknown too.
     pub unknown_part: Option<String>,

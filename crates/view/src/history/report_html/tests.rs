@@ -145,7 +145,7 @@ fn the_capacity_is_compared_with_the_previous_window() {
         previous: PreviousWindow::Known {
             total: GpuHours::of_one_gpu(100.0, Some(50.0)),
             cost: None,
-            capacity: Some(CapacityHours::of_hours(40.0, 0.0)),
+            capacity: Some(Box::new(CapacityHours::of_hours(40.0, 0.0))),
         },
         ..facts()
     };

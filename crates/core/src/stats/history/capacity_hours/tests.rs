@@ -112,7 +112,7 @@ fn nodes_count_for_the_time_in_which_they_existed() {
     let nodes = [node("a", 0..60, 8.0), node("b", 30..60, 4.0)];
     // A pod held 6 GPUs of node a for half an hour: 3 GPU-hours.
     let pods = [pod("p", "a", 0..30, 6.0)];
-    // Capacity 8 + 4 / 2 = 10, of which 3 are allocated and 7 idle.
+    // Capacity 8 + 4 / 2 = 10, and 10 - 3 = 7 are idle.
     assert_eq!(totals(&nodes, &pods, 1).numbers(), [10.0, 3.0, 7.0, 0.0]);
 }
 
@@ -124,7 +124,7 @@ fn a_gap_between_two_samples_is_unseen_and_not_idle() {
         // This node was deleted during the gap, so when it went is unknown.
         node("b", 0..50, 4.0),
     ];
-    // Capacity of a: 16 in two hours, of which 8 / 3 are unseen. Of b: 4 * 50 / 60.
+    // Capacity of a: 16 in two hours, with 8 / 3 unseen. Capacity of b: 4 * 50 / 60.
     let unseen = 8.0 / 3.0;
     let idle = 16.0 - unseen + 4.0 * 50.0 / 60.0;
     let numbers = [idle + unseen, 0.0, idle, unseen];
@@ -286,7 +286,7 @@ fn random_histories_add_up() {
         let is_seen = |minute: &i64| !gaps.iter().any(|gap| gap.contains(minute));
         let (mut nodes, mut pods) = (Vec::new(), Vec::new());
         let mut lives = Vec::new();
-        for number in 0..1 + noise.below(5) {
+        for number in 0..=noise.below(5) {
             let name = format!("n{number}");
             // A sample next to an end of the window also covers that end, so keep away from it. The
             // first node always exists, so that something is scraped outside of gaps.
