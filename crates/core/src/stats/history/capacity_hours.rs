@@ -75,7 +75,7 @@ impl CapacityHours {
     }
 
     /// Adds an observed slot of a node.
-    fn add_slot(&mut self, node: &str, slots: &NodeSlots, slot: usize, held: Held, hours: f64) {
+    fn add_slot(&mut self, node: &str, slots: &NodeSlots, slot: usize, held: HeldGpus, hours: f64) {
         let rest = (slots.capacity[slot].unwrap_or(0.0) - held.surely).max(0.0);
         let unseen = held.possibly.min(rest);
         self.unseen += unseen * hours;
@@ -236,7 +236,7 @@ impl CapacityHours {
             // The last slot ends with the window.
             let hours = ledger.slot.min(length - begin).max(0) as f64 / 3_600_000.0;
             begin += ledger.slot;
-            let held = held.map_or(Held::default(), |held| held.slots[slot]);
+            let held = held.map_or(HeldGpus::default(), |held| held.slots[slot]);
             if !ledger.observed[slot] {
                 if let Some(gap) = &mut gap {
                     gap.hours += hours;
@@ -257,7 +257,7 @@ impl CapacityHours {
 
 /// GPUs of a node that pods held in a slot.
 #[derive(Clone, Copy, Debug, Default)]
-struct Held {
+struct HeldGpus {
     surely: f64,
     /// GPUs that pods may have held, because they have no samples.
     possibly: f64,
@@ -265,7 +265,7 @@ struct Held {
 
 /// GPUs that pods held on one node.
 struct HeldSlots<'l> {
-    slots: Vec<Held>,
+    slots: Vec<HeldGpus>,
     unknown_part: Option<&'l str>,
 }
 
@@ -278,7 +278,7 @@ fn held_by_node(ledger: &AllocationHistory) -> BTreeMap<&str, HeldSlots<'_>> {
         let held = by_node
             .entry(allocation.node.as_str())
             .or_insert_with(|| HeldSlots {
-                slots: vec![Held::default(); ledger.observed.len()],
+                slots: vec![HeldGpus::default(); ledger.observed.len()],
                 unknown_part: None,
             });
         let devices = allocation.devices();

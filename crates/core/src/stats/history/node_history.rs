@@ -76,7 +76,7 @@ pub struct NodeHistory {
 }
 
 /// Amounts of one resource of a node.
-struct Amounts {
+struct ResourceAmounts {
     slots: Vec<Option<f64>>,
     /// The last sample before the window, with its time.
     before: Option<(i64, f64)>,
@@ -85,7 +85,7 @@ struct Amounts {
 }
 
 /// Amounts by node and resource.
-type ResourceSlots<'s> = BTreeMap<(&'s str, &'s str), Amounts>;
+type ResourceSlots<'s> = BTreeMap<(&'s str, &'s str), ResourceAmounts>;
 
 impl NodeHistory {
     /// Reads the answers for the window of `ledger`. `parts` contains the kinds of units that nodes
@@ -253,17 +253,19 @@ fn resource_slots<'s>(
             continue;
         };
         let resource = series.label("resource").unwrap_or_default();
-        let amounts = slots.entry((node, resource)).or_insert_with(|| Amounts {
-            slots: vec![None; ledger.observed.len()],
-            before: None,
-            after: None,
-        });
+        let amounts = slots
+            .entry((node, resource))
+            .or_insert_with(|| ResourceAmounts {
+                slots: vec![None; ledger.observed.len()],
+                before: None,
+                after: None,
+            });
         amounts.add(series, ledger, first_scrape);
     }
     slots
 }
 
-impl Amounts {
+impl ResourceAmounts {
     /// Adds the samples of a series. Each counts until the next one, or for one interval before a
     /// gap. A late or lost scrape is not a gap. A series of the first scrape also covers the start of
     /// the window, because the scrape before it was outside.
