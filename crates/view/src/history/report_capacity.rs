@@ -1,4 +1,5 @@
-//! Shows the capacity of a report's groups: allocated, idle and unseen GPU-hours, which add up to it.
+//! Shows the capacity of a report's groups: allocated, idle and unseen GPU-hours, which add up to
+//! it.
 
 use schemars::JsonSchema;
 use serde::Serialize;

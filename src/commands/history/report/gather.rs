@@ -50,8 +50,8 @@ struct HourUsage {
 #[derive(Default)]
 pub(super) struct ReportTotals {
     pub groups: BTreeMap<GroupValues, GroupTotals>,
-    /// GPU-hours that no pod held, by group, or of all nodes without values unless each node belongs
-    /// to a group. `None` if the report does not cover all pods.
+    /// GPU-hours that no pod held, by group. If nodes belong to no group, the only key has no values.
+    /// `None` if the report does not cover all pods.
     pub capacity: Option<BTreeMap<GroupValues, CapacityHours>>,
     /// The use of each workload. Empty unless the report has a page.
     pub workloads: WorkloadUses,

@@ -1,5 +1,5 @@
-//! Sums the GPU-hours of nodes that no pod held. Together with the held hours they are the capacity:
-//! capacity = allocated + idle + unseen.
+//! Sums the GPU-hours of nodes that no pod held. Together with the held hours, they are the
+//! capacity: capacity = allocated + idle + unseen.
 
 use std::collections::{BTreeMap, BTreeSet};
 
