@@ -5,7 +5,7 @@
 const COMMANDS: [(&[&str], &str); 32] = [
     (
         &["kubectl", "oc", "docker", "podman", "gh", "sudo"],
-        "leave out this word; `gpuctl --help` lists the commands",
+        "leave out this word; `gpuctl help WORD` finds commands",
     ),
     (
         &["stop"],
@@ -345,7 +345,7 @@ mod tests {
     #[test]
     fn options_depend_on_the_command() {
         let all = |verb| instead_of_option(verb, "--all").unwrap();
-        assert!(all("get").contains("-A") && all("delete").contains("name the jobs"));
+        assert!(all("get").contains("-A") && all("delete").contains("--mine"));
         assert!(
             instead_of_option("run", "--time")
                 .unwrap()

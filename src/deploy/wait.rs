@@ -198,8 +198,7 @@ impl JobWait<'_> {
         }
     }
 
-    /// Builds the error for a failed list, which is a timeout if an outage lasted until the
-    /// deadline.
+    /// Builds the error for a failed list: a timeout if an outage lasted until the deadline.
     fn unanswered(&self, failure: Failure, created: &Created) -> Error {
         let is_over = self
             .deadline

@@ -84,7 +84,7 @@ fn values_and_commands_in_the_wrong_place_are_repaired() {
         ),
         (
             "kubectl get jobs",
-            "leave out this word; `gpuctl --help` lists the commands",
+            "leave out this word; `gpuctl help WORD` finds commands",
         ),
     ] {
         let error = explained(&format!("gpuctl {line}"));

@@ -269,8 +269,7 @@ impl WaitRun<'_> {
         }
     }
 
-    /// Builds the error for a failed list, which is a timeout if an outage lasted until the
-    /// deadline.
+    /// Builds the error for a failed list: a timeout if an outage lasted until the deadline.
     fn unanswered(&self, failure: Failure, deadline: Option<Instant>) -> Error {
         if !failure.is_transient() || deadline.is_none_or(|deadline| Instant::now() < deadline) {
             return failure.into();

@@ -88,15 +88,17 @@ pub fn device(then: &PointInTime<'_>, node: &str, id: &DeviceId) -> Option<Devic
     Some(DeviceAt {
         node: node.to_owned(),
         index: id.index,
-        slice: id
-            .slice
-            .as_ref()
-            .map(|(profile, number)| format!("{profile}-{number}")),
+        slice: slice_name(id),
         at: then.time,
         utilization: only_value,
         holders: holders(&sure),
         possible_holders: holders(possible),
     })
+}
+
+fn slice_name(id: &DeviceId) -> Option<String> {
+    let (profile, number) = id.slice.as_ref()?;
+    Some(format!("{profile}-{number}"))
 }
 
 /// Describes the holders and the utilization of a device in one sentence.

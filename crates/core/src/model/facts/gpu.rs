@@ -18,7 +18,7 @@ pub struct GpuType {
 }
 
 /// Words in product names that do not distinguish types.
-pub const NOISE: [&str; 36] = [
+pub const NOISE: [&str; 33] = [
     "nvidia",
     "tesla",
     "amd",
@@ -54,10 +54,6 @@ pub const NOISE: [&str; 36] = [
     // GKE's name for the H100 with another network (`nvidia-h100-mega-80gb`).
     "mega",
     "ampere",
-    // Values of labels that do not name a model.
-    "true",
-    "false",
-    "present",
 ];
 
 /// Models that are sold with only one memory size, so that `a10` equals `a10-24g`. The sizes are in

@@ -12,6 +12,9 @@ use crate::model::contract::labels::POOL_LABEL;
 use crate::model::counting::capacity::Amounts;
 use crate::model::values::quantity;
 
+/// Values of type labels that only say that the node has GPUs.
+const FLAGS: [&str; 3] = ["true", "false", "present"];
+
 /// The fields of a node that gpuctl reads.
 #[derive(Clone, Debug, Default, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
 #[serde(default)]
@@ -145,6 +148,7 @@ impl Node {
     pub fn model(&self) -> Option<GpuType> {
         let by_label = self
             .type_label()
+            .filter(|(_, value)| !FLAGS.contains(value))
             .and_then(|(_, value)| GpuType::parse(value));
         let by_id = || {
             let id = self.labels.get("amd.com/gpu.device-id")?;

@@ -27,22 +27,19 @@ pub fn claimant(series: &Series) -> Option<PodKey> {
     dialect::pod_labels().into_iter().find_map(both)
 }
 
-/// Adds devices in claims, for pods that requested none as a resource. A device that several pods
-/// claim at the same time is shared. `presence` determines from its series how long a pod held a
-/// device.
-pub(crate) fn add_claimed<'s>(
-    requests: &mut Vec<(PodPlace, Requested)>,
+/// Series by device and pod, where a device is identified by its node.
+type SeriesByDevice<'s> = BTreeMap<(String, ClaimedDevice), BTreeMap<PodKey, Vec<&'s Series>>>;
+
+/// Groups the series of claims by device and pod.
+fn claimed_devices<'s>(
     answer: &'s [Series],
     names: &BTreeMap<String, String>,
-    presence: impl Fn(&[&'s Series], &PodKey) -> Presence,
-) {
+) -> SeriesByDevice<'s> {
     let aliases = names
         .iter()
         .map(|(alias, node)| (alias.clone(), node.clone()));
     let index = NodeIndex::new(aliases);
-    // Series by device and pod.
-    let mut devices: BTreeMap<(String, ClaimedDevice), BTreeMap<PodKey, Vec<&'s Series>>> =
-        BTreeMap::new();
+    let mut devices = SeriesByDevice::new();
     for series in answer.iter().filter(|series| series.label(CLAIM).is_some()) {
         let Some(key) = claimant(series) else {
             continue;
@@ -68,6 +65,19 @@ pub(crate) fn add_claimed<'s>(
             .or_default();
         pods.entry(key).or_default().push(series);
     }
+    devices
+}
+
+/// Adds devices in claims, for pods that requested none as a resource. A device that several pods
+/// claim at the same time is shared. `presence` determines from its series how long a pod held a
+/// device.
+pub(crate) fn add_claimed<'s>(
+    requests: &mut Vec<(PodPlace, Requested)>,
+    answer: &'s [Series],
+    names: &BTreeMap<String, String>,
+    presence: impl Fn(&[&'s Series], &PodKey) -> Presence,
+) {
+    let devices = claimed_devices(answer, names);
     let by_name: BTreeSet<PodKey> = requests.iter().map(|((key, ..), _)| key.clone()).collect();
     for ((node, (.., profile)), pods) in devices {
         // Two pods in the same slot may have followed each other, so only two or more common slots

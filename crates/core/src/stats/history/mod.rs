@@ -1,5 +1,6 @@
 //! Determines which pods held the devices over a window, and the work of the devices.
 
+pub mod allocation;
 pub mod allocations;
 pub mod blame;
 pub(crate) mod cadence;

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::allocations::{Allocation, AllocationGaps, AllocationSeries};
+use super::allocation::{Allocation, AllocationGaps, AllocationSeries};
 use super::phases;
 use super::phases::{Phases, phase};
 use super::presence::Presence;
