@@ -26,11 +26,16 @@ pub(super) fn host_use(
     let mut tally = HostTally::new(&host, others.is_some());
     tally.add_allocatable();
     // A DRA driver may serve an extended resource through claims (KEP-5004). The claim already
-    // counts those devices, so skip the pod's request.
+    // counts those devices, so skip the pod's request. A kubelet whose device plugin was removed
+    // keeps the resource with an amount of 0.
+    let is_offered = |amounts: &BTreeMap<String, String>, resource: &str| {
+        let amount = amounts.get(resource).and_then(|text| quantity::whole(text));
+        amount.is_some_and(|amount| amount > 0)
+    };
     let by_claim = |resource: &str| {
         !devices.is_empty()
-            && !host.capacity.contains_key(resource)
-            && !host.allocatable.contains_key(resource)
+            && !is_offered(&host.capacity, resource)
+            && !is_offered(&host.allocatable, resource)
     };
     for consumer in consumers {
         for (resource, amount) in consumer
@@ -44,7 +49,7 @@ pub(super) fn host_use(
     // Tainted devices are not available, so count them only if a claim holds them.
     for device in devices
         .iter()
-        .filter(|device| device.taint.is_none() || device.held_by.is_some())
+        .filter(|device| device.taint.is_none() || device.is_taken())
     {
         tally.add_device(device, by_name);
     }
@@ -176,7 +181,7 @@ impl<'h> HostTally<'h> {
 
     /// Adds a DRA device and the pods that hold it.
     fn add_device(&mut self, device: &Device, by_name: &HashMap<(&str, &str), &Consumer>) {
-        let taken = u64::from(device.held_by.is_some());
+        let taken = u64::from(device.is_taken());
         // Claims are a separate resource of the API, so usage by claims can be known even if pods
         // cannot be listed.
         let count = Count {
@@ -191,7 +196,7 @@ impl<'h> HostTally<'h> {
             }
             Some(profile) => self
                 .slices
-                .entry(format!("mig-{profile}"))
+                .entry(profile.clone())
                 .or_insert(self.empty)
                 .add(count),
         }
@@ -210,7 +215,7 @@ impl<'h> HostTally<'h> {
                 .or_insert_with(|| consumer.map_or_else(unseen, Holder::without_devices));
             match &device.profile {
                 None => entry.gpus += GpuCount(1),
-                Some(profile) => *entry.slices.entry(format!("mig-{profile}")).or_default() += 1,
+                Some(profile) => *entry.slices.entry(profile.clone()).or_default() += 1,
             }
         }
     }
