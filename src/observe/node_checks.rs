@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::observe::sharing::check_sharing;
 use gpuctl_cluster::InventorySnapshot;
 use gpuctl_core::model::contract::check::{CheckStatus, DoctorCheck, GPU_STACK};
-use gpuctl_core::model::facts::gpu_stack::{NodeMetrics, StackPod, broken, has_gpus};
+use gpuctl_core::model::facts::gpu_stack::{DraOffer, NodeMetrics, StackPod, broken, has_gpus};
 use gpuctl_core::model::values::text::count;
 use gpuctl_core::model::{Inventory, NodeDetails, Reading, Readings};
 
@@ -29,7 +29,7 @@ pub(super) fn check_nodes(
     stack: Option<&[StackPod]>,
 ) -> Vec<DoctorCheck> {
     let mut checks: Vec<DoctorCheck> = check_rights(snapshot).into_iter().collect();
-    checks.extend(check_stacks(&snapshot.inventory, readings, stack));
+    checks.extend(check_stacks(snapshot, readings, stack));
     checks.extend(readings.into_iter().flat_map(check_quantities));
     checks.extend(check_siblings(&snapshot.inventory));
     checks.extend(check_sharing(&snapshot.inventory, &snapshot.devices));
@@ -38,15 +38,26 @@ pub(super) fn check_nodes(
 
 /// Checks the GPU software stack of each GPU node.
 fn check_stacks(
-    inventory: &Inventory,
+    snapshot: &InventorySnapshot,
     readings: Option<&Readings>,
     stack: Option<&[StackPod]>,
 ) -> Vec<DoctorCheck> {
-    let hosts: Vec<&NodeDetails> = inventory
+    let mut offers: BTreeMap<&str, DraOffer> = BTreeMap::new();
+    for device in &snapshot.devices {
+        let offer = offers.entry(&device.node).or_default();
+        offer.devices += 1;
+        offer.has_product |= device.product.is_some();
+    }
+    let offer = |host: &NodeDetails| {
+        let offer = offers.get(host.node.name.as_str());
+        offer.copied().unwrap_or_default()
+    };
+    let hosts: Vec<&NodeDetails> = snapshot
+        .inventory
         .hosts
         .iter()
         .map(|host| &host.details)
-        .filter(|host| has_gpus(host))
+        .filter(|host| has_gpus(host, offer(host)))
         .collect();
     let mut checks = Vec::new();
     for host in &hosts {
@@ -55,7 +66,8 @@ fn check_stacks(
             Some(_) => node_metrics(&host.node.name, readings),
             None => NodeMetrics::Unknown,
         };
-        let Some(broken_link) = broken(host, stack.unwrap_or_default(), metrics) else {
+        let Some(broken_link) = broken(host, offer(host), stack.unwrap_or_default(), metrics)
+        else {
             continue;
         };
         let message = format!("{}: {}", broken_link.link.word(), broken_link.message);

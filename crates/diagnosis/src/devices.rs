@@ -6,7 +6,7 @@ use super::answer::Cause;
 use super::candidates::CandidateNode;
 use super::facts::{Facts, PendingPod};
 use super::refused::set;
-use gpuctl_core::model::counting::device_demand::{ClassCapacity, DeviceClaims, device_class};
+use gpuctl_core::model::counting::device_claims::{ClassCapacity, DeviceClaims, device_class};
 
 /// The cause of a claim that refers to an object that does not exist.
 pub(super) fn missing(facts: &Facts<'_>) -> Option<Cause> {
@@ -87,16 +87,23 @@ pub(super) fn shortage(
         (candidate.node.name.as_str(), capacity_on(&candidate))
     });
     let nodes = Some(on.len() as u64);
-    let request = format!("{count} of device class {class} on one node");
+    let request = if facts.devices.counts_pods(class) {
+        format!("all devices of its claims ({class}) on one node")
+    } else {
+        format!("{count} of device class {class} on one node")
+    };
     if let Some(cause) =
         none_offered(&request, &capacity).or_else(|| tainted(&request, node, &capacity, count))
     {
         return Cause { nodes, ..cause };
     }
-    let text = format!(
-        "{request}; {node} has {} of {} free",
-        capacity.free, capacity.all
-    );
+    let text = match facts.devices.counts_pods(class) {
+        true => format!("{request}; other claims hold devices that it needs"),
+        false => format!(
+            "{request}; {node} has {} of {} free",
+            capacity.free, capacity.all
+        ),
+    };
     let cause = Cause {
         nodes,
         ..Cause::new("device-claim", text, "inventory")

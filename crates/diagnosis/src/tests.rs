@@ -31,7 +31,7 @@ fn diagnose_with_events(
         nodes: &Nodes::Hidden,
         capacity: None,
         claims: Vec::new(),
-        devices: gpuctl_core::model::counting::device_demand::DeviceClaims::None,
+        devices: gpuctl_core::model::counting::device_claims::DeviceClaims::None,
         quotas: Vec::new(),
         queue: None,
         holders: Vec::new(),

@@ -86,9 +86,10 @@ impl Ord for CelVersion {
         // A release is higher than its pre-releases. Numeric identifiers are lower than others.
         let rank = |version: &Self| version.pre_release.is_empty();
         let identifiers = |version: &Self| -> Vec<(Option<u64>, String)> {
-            let key = |text: &String| text.parse().map_or((None, text.clone()), |n| {
-                (Some(n), String::new())
-            });
+            let key = |text: &String| {
+                text.parse()
+                    .map_or((None, text.clone()), |n| (Some(n), String::new()))
+            };
             version.pre_release.iter().map(key).collect()
         };
         let by_identifier = || {

@@ -72,7 +72,10 @@ fn change(available: &mut CounterSets, uses: &[CounterUse], apply: impl Fn(&mut 
 
 /// Returns true if more is used than exists. The scheduler checks all counters of a pool.
 fn is_exceeded(available: &CounterSets) -> bool {
-    available.values().flat_map(BTreeMap::values).any(|amount| *amount < 0)
+    available
+        .values()
+        .flat_map(BTreeMap::values)
+        .any(|amount| *amount < 0)
 }
 
 /// Returns the available counters of each pool, without those that held devices use.
@@ -250,7 +253,10 @@ impl Search<'_, '_, '_> {
             });
         }
         let missing = wanted - place.number;
-        let in_claim = self.taken.iter().filter(|taken| taken.place.claim == place.claim);
+        let in_claim = self
+            .taken
+            .iter()
+            .filter(|taken| taken.place.claim == place.claim);
         if in_claim.count() as u64 + missing > MOST_PER_CLAIM as u64 {
             return Some(false);
         }
@@ -309,9 +315,8 @@ impl Search<'_, '_, '_> {
     /// Takes a device if its counters, its taints and the claim's constraints allow it.
     fn take(&mut self, place: Place, matched: &MatchedDemand<'_>, device: usize) -> bool {
         let demand = matched.demand;
-        let in_same_claim = |taken: &TakenDevice| {
-            taken.device == device && taken.place.claim == place.claim
-        };
+        let in_same_claim =
+            |taken: &TakenDevice| taken.device == device && taken.place.claim == place.claim;
         let is_unavailable = match demand.is_admin {
             true => self.taken.iter().any(in_same_claim),
             false => self.is_taken(device),
@@ -335,9 +340,8 @@ impl Search<'_, '_, '_> {
 
     fn meets_constraints(&self, place: Place, device: usize) -> bool {
         let constraints = self.claims[place.claim].constraints.iter();
-        let value = |device: usize, attribute: &str| {
-            self.node.devices[device].1.attributes.get(attribute)
-        };
+        let value =
+            |device: usize, attribute: &str| self.node.devices[device].1.attributes.get(attribute);
         constraints
             .filter(|constraint| self.is_constrained(constraint, place))
             .all(|constraint| {
@@ -345,18 +349,19 @@ impl Search<'_, '_, '_> {
                     return false;
                 };
                 let others = self.taken.iter().filter(|taken| {
-                    taken.place.claim == place.claim
-                        && self.is_constrained(constraint, taken.place)
+                    taken.place.claim == place.claim && self.is_constrained(constraint, taken.place)
                 });
                 if !constraint.is_distinct {
-                    let mut values =
-                        others.map(|other| value(other.device, &constraint.attribute));
+                    let mut values = others.map(|other| value(other.device, &constraint.attribute));
                     return values.all(|other| other == Some(own));
                 }
                 // The scheduler remembers only the last value of each request.
-                let last: BTreeMap<usize, usize> =
-                    others.map(|taken| (taken.place.request, taken.device)).collect();
-                let mut values = last.values().map(|other| value(*other, &constraint.attribute));
+                let last: BTreeMap<usize, usize> = others
+                    .map(|taken| (taken.place.request, taken.device))
+                    .collect();
+                let mut values = last
+                    .values()
+                    .map(|other| value(*other, &constraint.attribute));
                 values.all(|other| other != Some(own))
             })
     }

@@ -53,8 +53,10 @@ struct Board<'s> {
 
 impl<'s> PoolDevices<'s> {
     fn list(&self, devices: &mut Vec<Device>) {
-        let (partitions, whole): (Vec<&OfferedDevice>, Vec<&OfferedDevice>) =
-            self.offered.iter().partition(|device| self.is_partition(device));
+        let (partitions, whole): (Vec<&OfferedDevice>, Vec<&OfferedDevice>) = self
+            .offered
+            .iter()
+            .partition(|device| self.is_partition(device));
         let mut boards: Vec<Board<'s>> = Vec::new();
         for device in whole {
             let twin = boards.iter_mut().find(|board| {
@@ -77,8 +79,11 @@ impl<'s> PoolDevices<'s> {
         let is_passthrough = |device: &&&OfferedDevice| device.text("type") == Some("vfio");
         let usual = board.members.iter().find(|device| !is_passthrough(device));
         let device = usual.unwrap_or(&board.members[0]);
-        let held: Vec<&&OfferedDevice> =
-            board.members.iter().filter(|member| member.is_held).collect();
+        let held: Vec<&&OfferedDevice> = board
+            .members
+            .iter()
+            .filter(|member| member.is_held)
+            .collect();
         let pods = held.iter().flat_map(|member| self.pods(member));
         let is_blocked = held.is_empty() && !fits(self.available, &[&device.counters]);
         Device {
@@ -103,10 +108,14 @@ impl<'s> PoolDevices<'s> {
                 members.any(|member| self.conflict(member, partition))
             })
         };
-        let placed: Vec<(Option<usize>, &OfferedDevice)> =
-            partitions.iter().map(|partition| (board_of(partition), *partition)).collect();
+        let placed: Vec<(Option<usize>, &OfferedDevice)> = partitions
+            .iter()
+            .map(|partition| (board_of(partition), *partition))
+            .collect();
         let is_partitioned = |board: usize| {
-            placed.iter().any(|(other, partition)| *other == Some(board) && partition.is_held)
+            placed
+                .iter()
+                .any(|(other, partition)| *other == Some(board) && partition.is_held)
         };
         let mut left: BTreeMap<String, CounterSets> = BTreeMap::new();
         for (board, partition) in &placed {
@@ -119,9 +128,11 @@ impl<'s> PoolDevices<'s> {
             } else if partition.counters.is_empty() {
                 true
             } else {
-                let left = left.entry(profile.clone()).or_insert_with(|| self.available.clone());
-                let is_free = partition.repelling_taint().is_none()
-                    && fits(left, &[&partition.counters]);
+                let left = left
+                    .entry(profile.clone())
+                    .or_insert_with(|| self.available.clone());
+                let is_free =
+                    partition.repelling_taint().is_none() && fits(left, &[&partition.counters]);
                 if is_free {
                     subtract(left, &partition.counters);
                 }
@@ -202,7 +213,10 @@ fn contains(whole: &[CounterUse], part: &[CounterUse]) -> bool {
 /// Name of a partition: `mig-1g.10gb`, or the profile of another vendor.
 fn profile(partition: &OfferedDevice) -> String {
     let kind = partition.text("type").unwrap_or("partition");
-    match (partition.text("profile"), partition.text("partitionProfile")) {
+    match (
+        partition.text("profile"),
+        partition.text("partitionProfile"),
+    ) {
         (Some(profile), _) if kind == "mig" => format!("mig-{profile}"),
         (Some(profile), _) | (None, Some(profile)) => profile.to_owned(),
         (None, None) => kind.to_owned(),

@@ -46,6 +46,8 @@ pub struct ComparedDevices {
     pub count: u64,
     /// Devices that each pod gets.
     pub devices_per_pod: u64,
+    /// True if `count` and the capacities are numbers of pods instead of devices.
+    pub counts_pods: bool,
     pub capacities: BTreeMap<String, ClassCapacity>,
 }
 
@@ -74,6 +76,15 @@ impl DeviceClaims {
             return Self::None;
         }
         match Comparison::new(pod, supply).and_then(|comparison| comparison.resources(plugins)) {
+            // Extended resources that DRA serves on no node are ordinary resources.
+            Ok(resources)
+                if pod.claims.is_empty()
+                    && resources
+                        .iter()
+                        .all(|devices| devices.capacities.is_empty()) =>
+            {
+                Self::None
+            }
             Ok(resources) => Self::Compared(resources),
             Err(reason) => Self::NotEvaluated(reason),
         }
@@ -117,6 +128,17 @@ impl DeviceClaims {
             .iter()
             .find(|devices| device_class(&devices.resource) == Some(class))?;
         Some(devices.capacities.get(node).cloned().unwrap_or_default())
+    }
+
+    /// Returns true if the capacities of a class are numbers of pods, because several requests
+    /// compete for the devices.
+    pub fn counts_pods(&self, class: &str) -> bool {
+        let Self::Compared(compared) = self else {
+            return false;
+        };
+        let mut compared = compared.iter();
+        compared
+            .any(|devices| devices.counts_pods && device_class(&devices.resource) == Some(class))
     }
 
     /// Number of devices that the explicit claims of each pod request.
@@ -169,7 +191,9 @@ impl<'d> Comparison<'d> {
         // A single demand is counted in devices. Several demands compete for the same devices, so
         // the number of pods that get all of their devices is counted.
         let single = match demands(self.pod).count() {
-            1 => demands(self.pod).next().filter(|demand| !demand.all && !demand.is_admin),
+            1 => demands(self.pod)
+                .next()
+                .filter(|demand| !demand.all && !demand.is_admin),
             _ => None,
         };
         let mut resources = Vec::new();
@@ -178,6 +202,7 @@ impl<'d> Comparison<'d> {
                 resource: format!("{CLASS_RESOURCE}{}", classes(self.pod)),
                 count: single.map_or(1, |demand| demand.count),
                 devices_per_pod: explicit.iter().map(ClaimDemand::devices).sum(),
+                counts_pods: single.is_none(),
                 capacities: BTreeMap::new(),
             });
         }
@@ -185,13 +210,13 @@ impl<'d> Comparison<'d> {
             resource: resource.clone(),
             count: demand.count,
             devices_per_pod: demand.count,
+            counts_pods: false,
             capacities: BTreeMap::new(),
         }));
         for node in self.nodes() {
             // DRA serves an extended resource where no device plugin offers it.
-            let by_claim = |resource: &str| {
-                !extended.contains_key(resource) || !plugins(node, resource)
-            };
+            let by_claim =
+                |resource: &str| !extended.contains_key(resource) || !plugins(node, resource);
             if !resources.iter().any(|devices| by_claim(&devices.resource)) {
                 continue;
             }
@@ -200,9 +225,10 @@ impl<'d> Comparison<'d> {
                 Some(demand) => self.devices(node, demand, &claims),
                 None => self.capacity(node, &claims),
             };
-            let capacity =
-                capacity.ok_or("device claims with too many possible combinations")?;
-            let served = resources.iter_mut().filter(|devices| by_claim(&devices.resource));
+            let capacity = capacity.ok_or("device claims with too many possible combinations")?;
+            let served = resources
+                .iter_mut()
+                .filter(|devices| by_claim(&devices.resource));
             for devices in served {
                 let units = if single.is_some() { 1 } else { devices.count };
                 devices
@@ -224,11 +250,7 @@ impl<'d> Comparison<'d> {
 
     /// Builds the claims of a pod, including those for the extended resources that `by_claim`
     /// selects. `count` replaces the number of devices.
-    fn claims(
-        &self,
-        by_claim: impl Fn(&str) -> bool,
-        count: Option<u64>,
-    ) -> Vec<MatchedClaim<'d>> {
+    fn claims(&self, by_claim: impl Fn(&str) -> bool, count: Option<u64>) -> Vec<MatchedClaim<'d>> {
         let mut matches = self.matches.iter();
         let mut matched = |demand: &'d DeviceDemand| MatchedDemand {
             demand,

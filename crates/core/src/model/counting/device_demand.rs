@@ -71,7 +71,10 @@ pub struct PodDevices {
 impl ClaimDemand {
     /// Number of devices that the claim requests, with the first alternative of each request.
     pub(super) fn devices(&self) -> u64 {
-        let first = self.requests.iter().filter_map(|request| request.alternatives.first());
+        let first = self
+            .requests
+            .iter()
+            .filter_map(|request| request.alternatives.first());
         first.map(|demand| demand.count).sum()
     }
 }

@@ -99,7 +99,11 @@ fn by_domain<'n>(values: impl Iterator<Item = (&'n str, Box<dyn Val>)>) -> Domai
             .or_default()
             .insert(name.to_owned(), value);
     }
-    DomainMap::new(domains.into_iter().map(|(name, values)| (name, map(values))))
+    DomainMap::new(
+        domains
+            .into_iter()
+            .map(|(name, values)| (name, map(values))),
+    )
 }
 
 fn map(fields: BTreeMap<String, Box<dyn Val>>) -> CelMap<'static> {

@@ -22,7 +22,9 @@ fn device(name: &str, kind: &str) -> OfferedDevice {
 fn uses(board: usize, slices: std::ops::Range<usize>) -> Vec<CounterUse> {
     vec![CounterUse {
         set: format!("gpu-{board}"),
-        amounts: slices.map(|slice| (format!("memory-slice-{slice}"), 1000)).collect(),
+        amounts: slices
+            .map(|slice| (format!("memory-slice-{slice}"), 1000))
+            .collect(),
     }]
 }
 
@@ -46,11 +48,14 @@ fn partitionable() -> DeviceSupply {
             let mut part = device(&name, "mig");
             part.counters = uses(board, slices);
             let value = AttributeValue::Text(profile.to_owned());
-            part.attributes.insert("gpu.nvidia.com/profile".to_owned(), value);
+            part.attributes
+                .insert("gpu.nvidia.com/profile".to_owned(), value);
             supply.devices.push(part);
         };
         (0..7).for_each(|slice| partition("1g.10gb", slice..slice + 1));
-        [0..3, 3..6].into_iter().for_each(|slices| partition("3g.40gb", slices));
+        [0..3, 3..6]
+            .into_iter()
+            .for_each(|slices| partition("3g.40gb", slices));
         supply.devices.push(OfferedDevice {
             counters: uses(board, 0..7),
             ..device(&format!("gpu-vfio-{board}"), "vfio")
@@ -78,7 +83,9 @@ fn hold(supply: &mut DeviceSupply, names: &[&str]) -> DeviceHolders {
 /// by profile.
 fn counts(devices: &[Device]) -> (usize, usize, BTreeMap<&str, (usize, usize)>) {
     let boards = devices.iter().filter(|device| device.profile.is_none());
-    let free = boards.clone().filter(|device| device.held_by.is_none() && !device.is_blocked);
+    let free = boards
+        .clone()
+        .filter(|device| device.held_by.is_none() && !device.is_blocked);
     let mut partitions = BTreeMap::new();
     for device in devices {
         if let Some(profile) = &device.profile {

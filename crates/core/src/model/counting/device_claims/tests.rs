@@ -3,9 +3,7 @@
 use super::*;
 use crate::model::Taint;
 use crate::model::counting::device_demand::{DeviceConstraint, DeviceToleration};
-use crate::model::counting::device_supply::{
-    AttributeValue, CounterUse, DeviceKey, OfferedDevice,
-};
+use crate::model::counting::device_supply::{AttributeValue, CounterUse, DeviceKey, OfferedDevice};
 
 fn device(node: &str, kind: &str, is_held: bool, taint: Option<&str>) -> OfferedDevice {
     let taint = taint.map(|key| Taint {
@@ -176,10 +174,15 @@ fn board(parts: &[std::ops::Range<usize>], held: &[usize]) -> DeviceSupply {
         counters: vec![uses(0..7)],
         ..device("a", "gpu", false, None)
     }];
-    devices.extend(parts.iter().enumerate().map(|(part, slices)| OfferedDevice {
-        counters: vec![uses(slices.clone())],
-        ..device("a", "mig", held.contains(&part), None)
-    }));
+    devices.extend(
+        parts
+            .iter()
+            .enumerate()
+            .map(|(part, slices)| OfferedDevice {
+                counters: vec![uses(slices.clone())],
+                ..device("a", "mig", held.contains(&part), None)
+            }),
+    );
     let pool = ("gpu.nvidia.com".to_owned(), "a".to_owned());
     DeviceSupply {
         devices,
@@ -191,10 +194,13 @@ fn board(parts: &[std::ops::Range<usize>], held: &[usize]) -> DeviceSupply {
 fn a_board_and_its_partitions_exclude_each_other() {
     let ones: Vec<std::ops::Range<usize>> = (0..7).map(|slice| slice..slice + 1).collect();
     let single = |count: u64, selector: &str| {
-        pod(&[request("gpu", &[DeviceDemand {
-            count,
-            ..demand(selector)
-        }])])
+        pod(&[request(
+            "gpu",
+            &[DeviceDemand {
+                count,
+                ..demand(selector)
+            }],
+        )])
     };
     let on = |pod: &PodDevices, supply: &DeviceSupply| on_a(&compared(pod, supply));
     // Nothing is in use: one board, or seven partitions.
@@ -212,8 +218,20 @@ fn a_board_and_its_partitions_exclude_each_other() {
     assert_eq!(on(&single(3, MIG), &board(&mixed, &[])), (3, 3));
     // A claim for the board and a partition is impossible.
     let both = pod(&[
-        request("board", &[DeviceDemand { count: 1, ..demand(WHOLE) }]),
-        request("part", &[DeviceDemand { count: 1, ..demand(MIG) }]),
+        request(
+            "board",
+            &[DeviceDemand {
+                count: 1,
+                ..demand(WHOLE)
+            }],
+        ),
+        request(
+            "part",
+            &[DeviceDemand {
+                count: 1,
+                ..demand(MIG)
+            }],
+        ),
     ]);
     assert_eq!(on(&both, &board(&ones, &[])), (0, 0));
 }
@@ -228,21 +246,40 @@ fn alternatives_all_devices_and_access_for_administration() {
     };
     // Two GPUs, or else one partition: one pod gets the two GPUs, and three get the partitions.
     let first = pod(&[request("any", &[demand(WHOLE), one(MIG)])]);
-    let devices = [gpu(false), gpu(false), gpu(true), mig(false), mig(false), mig(false)];
+    let devices = [
+        gpu(false),
+        gpu(false),
+        gpu(true),
+        mig(false),
+        mig(false),
+        mig(false),
+    ];
     assert_eq!(on_a(&compared(&first, &supply(&devices))), (4, 4));
     // All devices: only while none is held, and for one pod.
-    let all = pod(&[request("all", &[DeviceDemand {
-        all: true,
-        ..one(WHOLE)
-    }])]);
-    assert_eq!(on_a(&compared(&all, &supply(&[gpu(false), gpu(false)]))), (1, 1));
-    assert_eq!(on_a(&compared(&all, &supply(&[gpu(false), gpu(true)]))), (0, 1));
+    let all = pod(&[request(
+        "all",
+        &[DeviceDemand {
+            all: true,
+            ..one(WHOLE)
+        }],
+    )]);
+    assert_eq!(
+        on_a(&compared(&all, &supply(&[gpu(false), gpu(false)]))),
+        (1, 1)
+    );
+    assert_eq!(
+        on_a(&compared(&all, &supply(&[gpu(false), gpu(true)]))),
+        (0, 1)
+    );
     // Access for administration gets held devices, and any number of pods get it.
-    let admin = pod(&[request("all", &[DeviceDemand {
-        all: true,
-        is_admin: true,
-        ..one(WHOLE)
-    }])]);
+    let admin = pod(&[request(
+        "all",
+        &[DeviceDemand {
+            all: true,
+            is_admin: true,
+            ..one(WHOLE)
+        }],
+    )]);
     let held = supply(&[gpu(true), gpu(true)]);
     assert_eq!(on_a(&compared(&admin, &held)), (MOST_PODS, MOST_PODS));
 }
@@ -270,10 +307,13 @@ fn constraints_compare_the_devices_of_a_claim() {
     distinct.claims[0].constraints[0].is_distinct = true;
     distinct.claims[0].requests = ["x", "y"]
         .map(|name| {
-            request(name, &[DeviceDemand {
-                count: 1,
-                ..demand(WHOLE)
-            }])
+            request(
+                name,
+                &[DeviceDemand {
+                    count: 1,
+                    ..demand(WHOLE)
+                }],
+            )
         })
         .into();
     // Different roots: devices 1 and 2 for the first pod. The others have the same root.
@@ -304,10 +344,13 @@ fn extended_resources_are_served_where_no_device_plugin_offers_them() {
     // With an explicit claim for one GPU as well, a pod needs three: none fits, although two are
     // free. When the node is empty, one fits.
     let both = PodDevices {
-        claims: pod(&[request("gpu", &[DeviceDemand {
-            count: 1,
-            ..demand(WHOLE)
-        }])])
+        claims: pod(&[request(
+            "gpu",
+            &[DeviceDemand {
+                count: 1,
+                ..demand(WHOLE)
+            }],
+        )])
         .claims,
         ..extended
     };

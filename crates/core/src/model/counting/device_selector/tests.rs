@@ -14,10 +14,7 @@ fn device() -> OfferedDevice {
             "gpu.nvidia.com/driverVersion",
             AttributeValue::Version("580.65.6".to_owned()),
         ),
-        (
-            "resource.kubernetes.io/pcieRoot",
-            text("pci0000:01"),
-        ),
+        ("resource.kubernetes.io/pcieRoot", text("pci0000:01")),
     ];
     OfferedDevice {
         key: DeviceKey {
@@ -42,30 +39,72 @@ fn selectors_are_evaluated_as_kubernetes_does() {
     for (expression, expected) in [
         ("device.driver == 'gpu.nvidia.com'", true),
         ("device.driver != \"gpu.nvidia.com\"", false),
-        ("device.attributes['gpu.nvidia.com'].type == 'gpu' || true", true),
-        ("!(device.driver == 'x') && device.attributes['gpu.nvidia.com'].index >= 2", true),
+        (
+            "device.attributes['gpu.nvidia.com'].type == 'gpu' || true",
+            true,
+        ),
+        (
+            "!(device.driver == 'x') && device.attributes['gpu.nvidia.com'].index >= 2",
+            true,
+        ),
         ("device.attributes['gpu.nvidia.com'].mig", true),
-        ("device.attributes['gpu.nvidia.com'].productName in ['A', 'NVIDIA H100 80GB HBM3']", true),
-        ("device.attributes['gpu.nvidia.com'].productName.startsWith('NVIDIA A')", false),
-        ("device.attributes['gpu.nvidia.com'].productName.lowerAscii().contains('h100')", true),
-        ("device.attributes['gpu.nvidia.com'].productName.matches('^.*h100.*$')", false),
-        ("device.attributes['gpu.nvidia.com'].productName.matches('(?i)h100')", true),
-        ("device.attributes['resource.kubernetes.io'].pcieRoot == 'pci0000:01'", true),
+        (
+            "device.attributes['gpu.nvidia.com'].productName in ['A', 'NVIDIA H100 80GB HBM3']",
+            true,
+        ),
+        (
+            "device.attributes['gpu.nvidia.com'].productName.startsWith('NVIDIA A')",
+            false,
+        ),
+        (
+            "device.attributes['gpu.nvidia.com'].productName.lowerAscii().contains('h100')",
+            true,
+        ),
+        (
+            "device.attributes['gpu.nvidia.com'].productName.matches('^.*h100.*$')",
+            false,
+        ),
+        (
+            "device.attributes['gpu.nvidia.com'].productName.matches('(?i)h100')",
+            true,
+        ),
+        (
+            "device.attributes['resource.kubernetes.io'].pcieRoot == 'pci0000:01'",
+            true,
+        ),
         // A domain without attributes is an empty map, and `&&` ends at the first false operand.
         ("has(device.attributes['other.example.com'].type)", false),
         ("'type' in device.attributes['gpu.nvidia.com']", true),
         ("'other.example.com' in device.attributes", false),
-        ("device.driver == 'x' && device.attributes['x'].speed == 'fast'", false),
+        (
+            "device.driver == 'x' && device.attributes['x'].speed == 'fast'",
+            false,
+        ),
         // 81559 MiB is less than 80 GiB (81920 MiB).
-        ("device.capacity['gpu.nvidia.com'].memory.compareTo(quantity('80Gi')) >= 0", false),
-        ("device.capacity['gpu.nvidia.com'].memory.isGreaterThan(quantity('40Gi'))", true),
-        ("device.capacity['gpu.nvidia.com'].memory == quantity('83516416Ki')", true),
+        (
+            "device.capacity['gpu.nvidia.com'].memory.compareTo(quantity('80Gi')) >= 0",
+            false,
+        ),
+        (
+            "device.capacity['gpu.nvidia.com'].memory.isGreaterThan(quantity('40Gi'))",
+            true,
+        ),
+        (
+            "device.capacity['gpu.nvidia.com'].memory == quantity('83516416Ki')",
+            true,
+        ),
         (
             "device.attributes['gpu.nvidia.com'].driverVersion.compareTo(semver('580.100.0')) < 0",
             true,
         ),
-        ("device.attributes['gpu.nvidia.com'].driverVersion.major() == 580", true),
-        ("semver('1.0.0-rc.2').isLessThan(semver('1.0.0-rc.10'))", true),
+        (
+            "device.attributes['gpu.nvidia.com'].driverVersion.major() == 580",
+            true,
+        ),
+        (
+            "semver('1.0.0-rc.2').isLessThan(semver('1.0.0-rc.10'))",
+            true,
+        ),
         (
             "cel.bind(d, device.attributes['gpu.nvidia.com'], d.type == 'gpu' && d.index == 3)",
             true,
@@ -92,5 +131,8 @@ fn what_cannot_be_evaluated_is_unknown() {
     }
     // An earlier expression decides.
     let both = ["device.driver == 'x'".to_owned(), "nonsense(".to_owned()];
-    assert_eq!(DeviceSelectors::compile(&both).select(&device()), Some(false));
+    assert_eq!(
+        DeviceSelectors::compile(&both).select(&device()),
+        Some(false)
+    );
 }

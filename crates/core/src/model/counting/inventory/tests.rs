@@ -272,7 +272,10 @@ fn claimed_devices_count_like_resources() {
         ..devices[2].clone()
     };
     let inventory = Inventory::new(vec![host("a", &[], &[])], Some(&claims), &[blocked]);
-    assert_eq!((inventory.gpus().total, inventory.gpus().used), (1, Some(1)));
+    assert_eq!(
+        (inventory.gpus().total, inventory.gpus().used),
+        (1, Some(1))
+    );
     // Without permission to read claims, the number of used devices is unknown.
     let unknown: Vec<Device> = devices
         .iter()
