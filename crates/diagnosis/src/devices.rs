@@ -1,12 +1,14 @@
 //! Explains why a pod cannot get the devices that it claims (dynamic resource allocation): the
 //! class is missing, no driver offers such devices, other pods hold them, or they are tainted.
-//! `model/counting/device_demand.rs` evaluates the selectors.
+//! `model/counting/device_claims.rs` compares them. Also names unhealthy devices of running pods.
 
 use super::answer::Cause;
 use super::candidates::CandidateNode;
 use super::facts::{Facts, PendingPod};
 use super::refused::set;
+use gpuctl_core::model::Pod;
 use gpuctl_core::model::counting::device_claims::{ClassCapacity, DeviceClaims, device_class};
+use gpuctl_core::model::facts::state::pod_name;
 
 /// The cause of a claim that refers to an object that does not exist.
 pub(super) fn missing(facts: &Facts<'_>) -> Option<Cause> {
@@ -30,6 +32,29 @@ pub(super) fn missing(facts: &Facts<'_>) -> Option<Cause> {
         }
         DeviceClaims::None | DeviceClaims::NotEvaluated(_) | DeviceClaims::Compared(_) => None,
     }
+}
+
+/// The cause of a pod that uses a device which the kubelet reports as unhealthy (KEP-4680).
+pub(super) fn unhealthy(facts: &Facts<'_>, pod: &Pod) -> Option<Cause> {
+    let mut devices = pod
+        .containers
+        .iter()
+        .flat_map(|container| &container.unhealthy);
+    let device = devices.next()?;
+    let others = match devices.count() {
+        0 => String::new(),
+        others => format!(" and {others} more"),
+    };
+    let text = format!(
+        "{} uses {device}{others}, which the node reports as unhealthy",
+        pod_name(pod)
+    );
+    let elsewhere = pod
+        .node
+        .as_ref()
+        .map(|node| set(facts, &format!("resources.exclude_nodes={node}")));
+    let cause = Cause::new("gpu-fault", text, "pod");
+    Some(cause.helps("exclude the node, and tell its administrator", elsewhere))
 }
 
 /// The cause of a claim for devices that no driver offers.

@@ -122,10 +122,28 @@ fn situation(facts: &Facts<'_>, state: &State) -> (Situation, Vec<Cause>) {
                 evicted
             };
             match causes.is_empty() {
-                true => running::causes(facts).unwrap_or((running::quiet(facts), Vec::new())),
+                true => with_unhealthy_devices(facts, running::causes(facts)),
                 false => (Situation::Waiting, causes),
             }
         }
+    }
+}
+
+/// Adds the unhealthy devices of a running job to its problems. Without another problem, it is
+/// unknown whether the device still works.
+fn with_unhealthy_devices(
+    facts: &Facts<'_>,
+    problem: Option<(Situation, Vec<Cause>)>,
+) -> (Situation, Vec<Cause>) {
+    let pods = facts.job.current_pods().into_iter();
+    let unhealthy: Vec<Cause> = pods
+        .filter(|pod| !pod.ended())
+        .filter_map(|pod| devices::unhealthy(facts, pod))
+        .collect();
+    match problem {
+        Some((situation, causes)) => (situation, [unhealthy, causes].concat()),
+        None if unhealthy.is_empty() => (running::quiet(facts), unhealthy),
+        None => (Situation::Unknown, unhealthy),
     }
 }
 

@@ -277,6 +277,24 @@ fn running_and_finished_jobs_have_no_cause() {
         ..Pod::default()
     };
     assert_eq!(cause_words(&job(vec![pod])), Vec::<&str>::new());
+    let mut on_bad_device = Pod {
+        phase: PodPhase::Running,
+        node: Some("n".into()),
+        ready: true,
+        containers: vec![Container {
+            name: "main".into(),
+            running: true,
+            unhealthy: vec!["GPU-5d1f of nvidia.com/gpu".into()],
+            ..Container::default()
+        }],
+        ..Pod::default()
+    };
+    assert_eq!(
+        cause_words(&job(vec![on_bad_device.clone()])),
+        ["gpu-fault"]
+    );
+    on_bad_device.phase = PodPhase::Failed;
+    assert_eq!(cause_words(&job(vec![on_bad_device]))[0], "gpu-fault");
     let done = [("Complete".to_owned(), (String::new(), String::new()))].into();
     assert_eq!(
         cause_words(&Job {

@@ -96,7 +96,8 @@ pub(super) fn supply(slices: &[Value], claims: &[Value], rules: &[Value]) -> Dev
                 let set = counters.get(&used.set);
                 set.is_some_and(|set| used.amounts.keys().all(|name| set.contains_key(name)))
             });
-            offered.is_countable &= !offered.node.is_empty() && is_usable && is_valid;
+            offered.is_countable &= !offered.node.is_empty();
+            offered.is_pool_usable = is_usable && is_valid;
             offered.is_held = held.contains(&offered.key);
             supply.devices.push(offered);
         }
@@ -180,6 +181,7 @@ fn offered_device(device: &Value, key: DeviceKey, rules: &[Value]) -> OfferedDev
         counters: counters.collect(),
         taints: taints.collect(),
         is_held: false,
+        is_pool_usable: true,
         key,
     }
 }
@@ -268,7 +270,7 @@ mod tests {
             (
                 device.key.name.clone(),
                 device.is_held,
-                device.is_countable,
+                device.is_pool_usable,
                 taint,
             )
         };
@@ -289,6 +291,6 @@ mod tests {
         assert_eq!(supply.counters[&pool]["board"]["memory"], (80 << 30) * 1000);
         // One of the two slices of the pool is missing.
         let partial = super::supply(&slices[..1], &[], &[]);
-        assert!(partial.devices.iter().all(|device| !device.is_countable));
+        assert!(partial.devices.iter().all(|device| !device.is_pool_usable));
     }
 }

@@ -113,7 +113,7 @@ impl<'s> NodeDevices<'s> {
         let on_node = |(_, device): &(usize, &OfferedDevice)| device.node == node;
         let devices: Vec<_> = supply.devices.iter().enumerate().filter(on_node).collect();
         let is_used = |(_, device): &(usize, &OfferedDevice)| {
-            device.is_held && assumption != Assumption::Empty
+            (device.is_held || !device.is_pool_usable) && assumption != Assumption::Empty
         };
         let mut counters = BTreeMap::new();
         for (_, device) in &devices {

@@ -50,6 +50,9 @@ pub struct OfferedDevice {
     /// False for a device that several nodes can reach or several claims can share, because
     /// gpuctl cannot tell whether it can serve another claim.
     pub is_countable: bool,
+    /// False while the driver has not published the device's whole pool, or if the pool is invalid.
+    /// The scheduler does not allocate such devices.
+    pub is_pool_usable: bool,
 }
 
 /// Amounts in thousandths by counter set and counter.

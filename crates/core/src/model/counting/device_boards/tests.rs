@@ -15,6 +15,7 @@ fn device(name: &str, kind: &str) -> OfferedDevice {
         node: "a".to_owned(),
         attributes: [("gpu.nvidia.com/type".to_owned(), text(kind))].into(),
         is_countable: true,
+        is_pool_usable: true,
         ..OfferedDevice::default()
     }
 }

@@ -25,6 +25,7 @@ fn device(node: &str, kind: &str, is_held: bool, taint: Option<&str>) -> Offered
         taints: taint.into_iter().collect(),
         is_held,
         is_countable: true,
+        is_pool_usable: true,
         ..OfferedDevice::default()
     }
 }
@@ -130,6 +131,15 @@ fn selectors_that_fail_and_shared_devices_are_not_evaluated() {
         ..devices[0].clone()
     }];
     assert_eq!(alone(demand(WHOLE), &shared), not_evaluated);
+    // The scheduler does not use a pool that the driver has published only in part.
+    let partial = [
+        OfferedDevice {
+            is_pool_usable: false,
+            ..devices[0].clone()
+        },
+        devices[0].clone(),
+    ];
+    assert_eq!(on_a(&alone(demand(WHOLE), &partial)), (1, 2));
     // A shared device of another kind does not matter.
     let other = demand("device.driver == 'nic.example.com'");
     let DeviceClaims::Compared(compared) = alone(other, &shared) else {

@@ -26,6 +26,7 @@ fn device() -> OfferedDevice {
             .into(),
         capacity: [("gpu.nvidia.com/memory".to_owned(), "81559Mi".to_owned())].into(),
         is_countable: true,
+        is_pool_usable: true,
         ..OfferedDevice::default()
     }
 }
