@@ -339,7 +339,7 @@ fn the_scheduler_allocates_exactly_the_predicted_devices() {
 
     // The predictions, before any job exists.
     let listed = scene
-        .gpuctl(&["get", "nodes", "-o", "json", "--page-size", "500"])
+        .gpuctl(&["get", "nodes", "-o", "json", "--page-size", "1000"])
         .ok()
         .json();
     let free: Vec<u64> = (0..INVENTORIES)
