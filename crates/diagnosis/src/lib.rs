@@ -112,7 +112,10 @@ fn situation(facts: &Facts<'_>, state: &State) -> (Situation, Vec<Cause>) {
         Status::Failed | Status::Unknown => (Situation::Dead, dead::causes(facts)),
         Status::Terminating => (Situation::Dead, vec![dead::deleted(facts)]),
         Status::Paused => (Situation::Waiting, vec![waiting::paused(facts)]),
-        Status::Pending => (Situation::Waiting, waiting::causes(facts)),
+        Status::Pending => {
+            let causes = [unhealthy_devices(facts), waiting::causes(facts)].concat();
+            (Situation::Waiting, causes)
+        }
         // Some pods of a running service may still have a problem: not ready, or not ended yet.
         Status::Running => {
             let evicted = evicted(facts);
@@ -135,16 +138,19 @@ fn with_unhealthy_devices(
     facts: &Facts<'_>,
     problem: Option<(Situation, Vec<Cause>)>,
 ) -> (Situation, Vec<Cause>) {
-    let pods = facts.job.current_pods().into_iter();
-    let unhealthy: Vec<Cause> = pods
-        .filter(|pod| !pod.ended())
-        .filter_map(|pod| devices::unhealthy(facts, pod))
-        .collect();
+    let unhealthy = unhealthy_devices(facts);
     match problem {
         Some((situation, causes)) => (situation, [unhealthy, causes].concat()),
         None if unhealthy.is_empty() => (running::quiet(facts), unhealthy),
         None => (Situation::Unknown, unhealthy),
     }
+}
+
+/// Finds the pods that use unhealthy devices.
+fn unhealthy_devices(facts: &Facts<'_>) -> Vec<Cause> {
+    let pods = facts.job.current_pods().into_iter();
+    pods.filter_map(|pod| devices::unhealthy(facts, pod))
+        .collect()
 }
 
 /// The gap in the answer when the devices of a running job have no metrics.

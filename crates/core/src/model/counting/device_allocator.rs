@@ -280,7 +280,7 @@ impl Search<'_, '_, '_> {
         missing: u64,
     ) -> Option<bool> {
         let is_possible = |device: &&usize| {
-            **device >= place.start && !(self.is_taken(**device) && !matched.demand.is_admin)
+            **device >= place.start && (matched.demand.is_admin || !self.is_taken(**device))
         };
         let possible: Vec<usize> = candidates.iter().filter(is_possible).copied().collect();
         for (index, device) in possible.iter().copied().enumerate() {
