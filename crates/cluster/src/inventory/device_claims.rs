@@ -311,7 +311,8 @@ mod tests {
         let claim = requested(&json!({
             "requests": [
                 {"name": "a", "exactly": {"deviceClassName": "gpu", "count": 2, "selectors": cel}},
-                {"name": "b", "deviceClassName": "gpu", "allocationMode": "All", "adminAccess": true},
+                {"name": "b", "deviceClassName": "gpu", "allocationMode": "All",
+                    "adminAccess": true},
                 {"name": "c", "firstAvailable": [
                     {"name": "big", "deviceClassName": "gpu"},
                     {"name": "small", "deviceClassName": "mig", "count": 3}]},

@@ -222,8 +222,9 @@ mod tests {
     fn the_newest_class_serves_an_extended_resource() {
         let class = |name: &str, created: &str, kind: &str| {
             let expression = format!("device.attributes['gpu.nvidia.com'].type == '{kind}'");
-            json!({"metadata": {"name": name, "creationTimestamp": created}, "spec": {
-                "extendedResourceName": "nvidia.com/gpu", "selectors": [{"cel": {"expression": expression}}]}})
+            let selectors = json!([{"cel": {"expression": expression}}]);
+            json!({"metadata": {"name": name, "creationTimestamp": created},
+                "spec": {"extendedResourceName": "nvidia.com/gpu", "selectors": selectors}})
         };
         let classes = [
             class("b", "2026-01-02T00:00:00Z", "gpu"),

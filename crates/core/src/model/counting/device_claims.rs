@@ -75,7 +75,9 @@ impl DeviceClaims {
         if pod.claims.is_empty() && pod.extended.is_empty() {
             return Self::None;
         }
-        match Comparison::new(pod, supply).and_then(|comparison| comparison.resources(plugins)) {
+        match DemandComparison::new(pod, supply)
+            .and_then(|comparison| comparison.resources(plugins))
+        {
             // Extended resources that DRA serves on no node are ordinary resources.
             Ok(resources)
                 if pod.claims.is_empty()
@@ -154,7 +156,7 @@ impl DeviceClaims {
 }
 
 /// A pod's demands, compared with all devices.
-struct Comparison<'d> {
+struct DemandComparison<'d> {
     pod: &'d PodDevices,
     supply: &'d DeviceSupply,
     /// Matches in the order of `PodDevices`: explicit claims, then extended resources.
@@ -163,7 +165,7 @@ struct Comparison<'d> {
     available: BTreeMap<(String, String), CounterSets>,
 }
 
-impl<'d> Comparison<'d> {
+impl<'d> DemandComparison<'d> {
     /// Evaluates the selectors. Returns the reason if one cannot be evaluated.
     fn new(pod: &'d PodDevices, supply: &'d DeviceSupply) -> Result<Self, String> {
         let matches: Result<Vec<_>, String> = demands(pod)
