@@ -1,5 +1,5 @@
-//! Reads `ResourceSlice` objects, in which drivers of dynamic resource allocation offer devices and
-//! counters, and `DeviceTaintRule` objects, with which administrators taint devices.
+//! Reads the devices and counters that drivers of dynamic resource allocation offer
+//! (`ResourceSlice`), and the taints that administrators set (`DeviceTaintRule`).
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -32,9 +32,8 @@ fn generation(slice: &Value) -> i64 {
         .unwrap_or(0)
 }
 
-/// Selects the slices of the newest generation of each pool, in the order in which the scheduler
-/// uses them. While a driver replaces the slices of a pool, old and new ones exist at the same
-/// time.
+/// Selects the slices of the newest generation of each pool, in the scheduler's order. While a
+/// driver replaces the slices of a pool, old and new ones exist at the same time.
 fn current(slices: &[Value]) -> Vec<&Value> {
     let mut newest: BTreeMap<(String, String), i64> = BTreeMap::new();
     for slice in slices {

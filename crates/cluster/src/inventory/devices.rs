@@ -88,7 +88,7 @@ impl DevicesApi<'_> {
 }
 
 /// Counts, for each node, the whole devices that pods may claim. `classes` are the device classes,
-/// some of which also serve an extended resource.
+/// which can also serve extended resources.
 pub(crate) fn claimable(
     slices: &Claimed,
     classes: &[Value],

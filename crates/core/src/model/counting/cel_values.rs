@@ -1,5 +1,5 @@
 //! The CEL types and functions that Kubernetes adds for device selectors: quantities, semantic
-//! versions, and maps in which every domain exists (`k8s.io/apiserver/pkg/cel/library`).
+//! versions, and maps that contain every domain (`k8s.io/apiserver/pkg/cel/library`).
 
 use std::any::Any;
 use std::cmp::Ordering;

@@ -35,7 +35,7 @@ pub(super) struct MatchedDemand<'d> {
     pub matches: std::rc::Rc<Vec<bool>>,
 }
 
-/// The state in which devices are allocated.
+/// The assumed state of the node's devices.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Assumption {
     /// Other claims hold their devices.

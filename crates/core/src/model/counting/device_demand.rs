@@ -17,7 +17,7 @@ pub struct ClaimDemand {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RequestDemand {
     pub name: String,
-    /// Demands of which the first possible one is satisfied (`firstAvailable`, KEP-4816).
+    /// Alternatives. The scheduler uses the first possible one (`firstAvailable`, KEP-4816).
     pub alternatives: Vec<DeviceDemand>,
 }
 

@@ -48,7 +48,7 @@ pub struct OfferedDevice {
     /// True if a claim holds the device.
     pub is_held: bool,
     /// False for a device that several nodes can reach or several claims can share, because
-    /// gpuctl cannot tell whether it can serve another claim.
+    /// the number of further claims that it can serve is unknown.
     pub is_countable: bool,
     /// False while the driver has not published the device's whole pool, or if the pool is invalid.
     /// The scheduler does not allocate such devices.
@@ -58,8 +58,7 @@ pub struct OfferedDevice {
 /// Amounts in thousandths by counter set and counter.
 pub type CounterSets = BTreeMap<String, BTreeMap<String, i128>>;
 
-/// All devices of the cluster, in the order in which the scheduler tries them, and the counters of
-/// their pools.
+/// All devices of the cluster, in the scheduler's order, and the counters of their pools.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeviceSupply {
     pub devices: Vec<OfferedDevice>,
