@@ -127,7 +127,7 @@ fn why_explains_deleted_jobs_from_metrics() {
     let why_at = |source: &str, name: &str| {
         ask(
             source,
-            &PathBuf::from("/nonexistent"),
+            &PathBuf::from("/dev/null"),
             &["-n", SPACE, "why", name, "-o", "json"],
         )
     };
@@ -194,7 +194,7 @@ fn check_namespaces(prometheus: &str) {
         let range = ["--start", "3h"];
         ask(
             prometheus,
-            &PathBuf::from("/nonexistent"),
+            &PathBuf::from("/dev/null"),
             &[&options, arguments, &range].concat(),
         )
     };

@@ -81,7 +81,7 @@ fn errors_about_deleted_jobs_name_the_commands_that_know_them() {
     let begin = i64::try_from(now.as_secs()).unwrap() - 7200;
     let prometheus = store(SPACE, history(), begin);
     let ask_at =
-        |source: &str, arguments: &[&str]| ask(source, &PathBuf::from("/nonexistent"), arguments);
+        |source: &str, arguments: &[&str]| ask(source, &PathBuf::from("/dev/null"), arguments);
     for arguments in [
         &["get", "job", "lora"][..],
         &["describe", "job", "lora"],

@@ -224,7 +224,7 @@ pub fn gpuctl(cluster: &Cluster, persona: Persona) -> Command {
         .env("TZ", "UTC")
         .env("XDG_CACHE_HOME", cluster.folder().join("cache"));
     command
-        .env("XDG_CONFIG_HOME", "/nonexistent")
+        .env("XDG_CONFIG_HOME", "/dev/null")
         .env("XDG_STATE_HOME", "/nonexistent");
     command
 }

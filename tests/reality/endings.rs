@@ -189,25 +189,6 @@ fn claim_results(scene: &Scene, volume: &str) {
     ]}));
 }
 
-/// The pod of a copy needs `sleep`, which such an image does not have.
-#[test]
-fn an_image_without_a_shell_leads_to_another_image() {
-    let scene = Scene::new("real-bare");
-    claim_results(&scene, "bare");
-    let extra = "job: {name: bare, max_runtime: 6s, retries: 0}\n\
-        environment: {image: 'registry.k8s.io/pause:3.10.1', command: [/pause]}\n\
-        storage: {workdirs: [{pvc: results, path: /out}]}";
-    scene.train("bare", "", extra);
-    scene.until("bare", "failed", None);
-    let target = file("bare").display().to_string();
-    let refused = scene.gpuctl(&["cp", "bare:/out/x", &target]);
-    assert_ne!(refused.code, 0, "{}", refused.out);
-    refused
-        .says("cannot read the claims")
-        .says("mount the claim in a job whose image has `sh`, `sleep` and `tar`");
-    scene.gpuctl(&["delete", "job", "bare"]).ok();
-}
-
 /// Only the claim outlives the pods, so another pod with the same paths reads it.
 #[test]
 fn results_are_copied_after_the_end() {
