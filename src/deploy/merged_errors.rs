@@ -2,7 +2,7 @@
 
 use gpuctl_core::error::{Error, FilePosition, Problem, Problems};
 
-/// Formats an error as a warning, for `--allow-pending` and similar options.
+/// Formats an error as one line, for warnings and for problems of a file.
 pub(crate) fn as_warning(error: &Error) -> String {
     match &error.problems {
         Some(problems) => problems

@@ -17,7 +17,7 @@ pub(crate) mod follow;
 pub(crate) mod inputs;
 pub(crate) mod interrupt;
 pub(crate) mod local_files;
-mod merged_errors;
+pub(crate) mod merged_errors;
 pub(crate) mod names;
 mod once_per;
 pub(crate) mod options;

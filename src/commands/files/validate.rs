@@ -12,6 +12,7 @@ use crate::deploy::events::Reporter;
 use crate::deploy::existing_jobs::ExistingJobs;
 use crate::deploy::inputs::{self, InputDocument};
 use crate::deploy::local_files::FileAccess;
+use crate::deploy::merged_errors::as_warning;
 use crate::deploy::options::{Mode, SubmitOptions};
 use crate::deploy::plan::{PlanningFacts, job, plan_each};
 use crate::deploy::shared;
@@ -136,15 +137,6 @@ fn problem_of_error(error: &Error, id: &'static str, severity: Severity) -> Prob
         .as_ref()
         .and_then(|problems| problems.list.first())
         .map(|problem| problem.at);
-    let message = match &error.problems {
-        Some(problems) => problems
-            .list
-            .iter()
-            .map(|problem| problem.message.clone())
-            .collect::<Vec<_>>()
-            .join("; "),
-        None => error.to_string(),
-    };
     let notes = error
         .problems
         .iter()
@@ -157,7 +149,7 @@ fn problem_of_error(error: &Error, id: &'static str, severity: Severity) -> Prob
     Problem {
         at: position.unwrap_or_default(),
         severity,
-        message,
+        message: as_warning(error),
         note,
         id,
     }

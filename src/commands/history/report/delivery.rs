@@ -15,6 +15,7 @@ use crate::outbound::destination::ReportDestination;
 use crate::outbound::mail::{MailCredentials, MailRoute, OutboundMail};
 use crate::outbound::{Caller, OutboundUrl, RetryPolicy};
 use gpuctl_core::error::{Error, ErrorName};
+use gpuctl_core::model::values::text::count;
 use gpuctl_local::files;
 use gpuctl_view::history::report::GpuHourReport;
 use gpuctl_view::history::report_message::message;
@@ -145,7 +146,8 @@ impl Delivery {
         if pending > 0 {
             context.terminal.print(&file.text)?;
             context.terminal.warn(&format!(
-                "nothing was sent: use --execute to send the report to {pending} receivers"
+                "nothing was sent: use --execute to send the report to {}",
+                count(pending, "receiver")
             ));
         }
         if failures.is_empty() {

@@ -26,29 +26,41 @@ const GOOD: [&str; 1] = ["EtcdIsVoter"];
 
 /// Last words of names and reasons that describe a healthy state: `AcceleratedHardwareReady` of
 /// EKS, `GPUBurnInPassed`, or the reason `GpuNvlinkWatchIsHealthy` of NVSentinel.
-const GOOD_WORDS: [&str; 22] = [
-    "active",
+const HEALTH_WORDS: [&str; 15] = [
     "allocatable",
     "available",
-    "complete",
-    "completed",
     "configured",
-    "enabled",
     "good",
     "healthy",
-    "initialized",
     "installed",
-    "loaded",
     "normal",
     "ok",
     "online",
     "passed",
     "present",
     "ready",
-    "running",
     "succeeded",
     "valid",
     "validated",
+];
+
+/// Last words that are good news if they are true, but that are also false before something has
+/// happened: `DriverUpgradeCompleted`.
+const PROGRESS_WORDS: [&str; 14] = [
+    "active",
+    "complete",
+    "completed",
+    "connected",
+    "enabled",
+    "initialized",
+    "loaded",
+    "provisioned",
+    "registered",
+    "running",
+    "supported",
+    "synced",
+    "up",
+    "updated",
 ];
 
 /// Words that reverse the meaning of a name: `GPUNotReady`, `KernelHasNoDeadlock`.
@@ -71,7 +83,7 @@ impl HostCondition {
             ("True", _) => Some(self.kind.clone()),
             // The node controller sets `Unknown` when the kubelet stops reporting its status.
             ("False" | "Unknown", _) if kind == "Ready" => Some("NotReady".to_owned()),
-            ("False", Some(true)) => Some(format!("not {kind}")),
+            ("False", Some(true)) if !describes_progress(kind) => Some(format!("not {kind}")),
             _ => None,
         }
     }
@@ -83,10 +95,20 @@ fn describes_health(name: &str) -> Option<bool> {
     let words = words(name);
     let is_negated = words.iter().any(|word| NEGATIONS.contains(&word.as_str()));
     match words.last() {
-        Some(last) if GOOD_WORDS.contains(&last.as_str()) => Some(!is_negated),
+        Some(last)
+            if HEALTH_WORDS.contains(&last.as_str()) || PROGRESS_WORDS.contains(&last.as_str()) =>
+        {
+            Some(!is_negated)
+        }
         Some(_) if is_negated => Some(true),
         _ => None,
     }
+}
+
+fn describes_progress(name: &str) -> bool {
+    words(name)
+        .last()
+        .is_some_and(|last| PROGRESS_WORDS.contains(&last.as_str()))
 }
 
 /// Splits a key or a CamelCase name into lower-case words: `GPUHealthy` becomes `gpu` and
@@ -193,6 +215,12 @@ mod tests {
             assert_eq!(fault(kind, "True", ""), None, "{kind}");
         }
         assert_eq!(fault("EtcdIsVoter", "False", ""), None);
+        // Something that has not happened yet is no fault.
+        for status in ["True", "False", "Unknown"] {
+            for kind in ["DriverUpgradeCompleted", "SriovConfigSynced"] {
+                assert_eq!(fault(kind, status, ""), None, "{kind} {status}");
+            }
+        }
     }
 
     #[test]
