@@ -10,11 +10,11 @@ use gpuctl_cluster::requests;
 use gpuctl_core::error::Error;
 use gpuctl_core::model::counting::candidates::ClusterCapacity;
 use gpuctl_core::model::counting::capacity::{Amounts, Shortage, pods_held, shortage};
-use gpuctl_core::model::facts::gpu::is_device;
+use gpuctl_core::model::facts::resource::is_device;
 use gpuctl_core::model::values::quantity;
 use gpuctl_core::model::values::text::count;
 use gpuctl_core::model::{Gang, Node, Nodes};
-use gpuctl_manifest::render::{Refusal, pods_in_all};
+use gpuctl_manifest::render::{PodRules, Refusal, is_temporary, pods_in_all};
 
 /// Resources that only HAMi's scheduler tracks. Nodes do not report them.
 const NOT_ON_NODES: [&str; 3] = [
@@ -168,8 +168,15 @@ impl<'p> Demand<'p> {
     /// Describes what is missing now, and names the jobs that hold it. Returns `None` if the pods
     /// fit.
     pub(super) fn missing_now(&self, free_resources: &ClusterCapacity) -> Option<String> {
-        // Cordoned nodes accept no new pods.
-        let is_usable = |node: &&Node| node.schedulable;
+        // Candidates include nodes with temporary taints, such as `not-ready`, because a job can
+        // wait for them. Neither these nor cordoned nodes accept new pods now.
+        let rules = PodRules::from_spec(&self.plan.rendered.probe.body["spec"]);
+        let is_shut = |node: &Node| {
+            rules
+                .untolerated_taint(node)
+                .is_some_and(|taint| is_temporary(&taint.key))
+        };
+        let is_usable = |node: &&Node| node.schedulable && !is_shut(node);
         let free: BTreeMap<String, Amounts> = self
             .nodes(&self.plan.rendered.choice.candidates)
             .filter(is_usable)

@@ -22,7 +22,7 @@ use gpuctl_core::model::counting::capacity::Amounts;
 use gpuctl_core::model::counting::device_demand::{DeviceClaims, device_class};
 use gpuctl_core::model::counting::fit::{Fit, FitReason, FitVerdict};
 use gpuctl_core::model::counting::victims::{NodeLoad, Victim, victims};
-use gpuctl_core::model::facts::gpu::is_device;
+use gpuctl_core::model::facts::resource::is_device;
 use gpuctl_core::model::{Node, Nodes};
 use gpuctl_manifest::render::{PodRules, VolumeFinding, VolumeRules, judge_volumes, pods_in_all};
 

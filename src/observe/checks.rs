@@ -6,7 +6,7 @@ use crate::context::Context;
 use crate::observe::live::DEVICE_QUANTITIES;
 use crate::observe::node_checks::check_nodes;
 use crate::observe::optional_metrics::OptionalMetrics;
-use crate::observe::store_checks::check_store;
+use crate::observe::store_checks::{check_store, unread_metrics};
 use gpuctl_cluster::{Connection, ServedQueueing};
 use gpuctl_core::model::QueueSystem;
 use gpuctl_core::model::contract::check::{CheckStatus, DoctorCheck};
@@ -16,8 +16,10 @@ use gpuctl_core::model::values::text::count;
 pub(crate) async fn checks(context: &Context, connection: &Connection) -> Vec<DoctorCheck> {
     let metrics = OptionalMetrics::new(context, connection);
     let snapshot = metrics.snapshot(&DEVICE_QUANTITIES);
-    let store = metrics
-        .optional(async |prometheus| Ok(check_store(prometheus, connection, context.now()).await));
+    let store = metrics.optional(async |prometheus| {
+        let checks = check_store(prometheus, connection, context.now());
+        Ok(join(checks, unread_metrics(prometheus)).await)
+    });
     let served = join(connection.queues().served(), connection.services().served());
     let (snapshot, stack, (store, (queueing, served))) = join3(
         snapshot,
@@ -25,6 +27,7 @@ pub(crate) async fn checks(context: &Context, connection: &Connection) -> Vec<Do
         join(store, served),
     )
     .await;
+    let (store, unread) = store.ok().flatten().unwrap_or_default();
     let mut checks = Vec::new();
     match snapshot {
         Err(error) => checks.push(
@@ -40,10 +43,11 @@ pub(crate) async fn checks(context: &Context, connection: &Connection) -> Vec<Do
                 &snapshot,
                 readings.as_ref(),
                 stack.ok().as_deref(),
+                &unread,
             ));
         }
     }
-    checks.extend(store.ok().flatten().unwrap_or_default());
+    checks.extend(store);
     checks.extend(queueing.ok().map(|served| check_queues(&served)));
     checks.extend(
         served

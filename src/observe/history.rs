@@ -1,7 +1,7 @@
 //! Reads a past time range from Prometheus: which pods held which devices, and the devices'
 //! metrics. A query covers at most one hour, so memory use does not grow with the range.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use futures::future::{join, try_join};
 use tokio::sync::OnceCell;
@@ -10,14 +10,15 @@ use crate::context::Context;
 use crate::observe::first_sample::first_sample;
 use crate::observe::metrics::{self, StoreUse};
 use crate::observe::past_queries::{HistoryScope, NodeSeries, PastQueries};
-use crate::observe::store_identity;
 use gpuctl_cluster::{Access, Connection, OtherPods};
 use gpuctl_core::error::Error;
-use gpuctl_core::model::{NodeUsage, UnixSeconds};
+use gpuctl_core::model::{Series, UnixSeconds};
 use gpuctl_core::stats::exporters::dialect::Quantity;
+use gpuctl_core::stats::exporters::node_traits::NodeCatalog;
 use gpuctl_core::stats::exporters::parts::NodeParts;
 use gpuctl_core::stats::exporters::query;
 use gpuctl_core::stats::history::allocations::{AllocationHistory, AllocationSeries};
+use gpuctl_core::stats::history::node_history::NodeHistory;
 use gpuctl_core::stats::history::serving_hours;
 use gpuctl_core::stats::history::serving_hours::Servers;
 use gpuctl_core::stats::history::slots::TimeSpan;
@@ -30,16 +31,28 @@ pub(crate) struct ClusterHistory<'c> {
     /// The cluster's context in the kubeconfig.
     pub cluster: String,
     pub prometheus: Prometheus<'c>,
+    pub(super) now: UnixSeconds,
     /// A time before which the store has no samples, or `None` if unknown.
     first_sample: Option<UnixSeconds>,
     /// Names and addresses of the nodes that exist now.
     nodes: NodeNames,
+    /// GPU types and pools of the nodes that exist now.
+    pub catalog: NodeCatalog,
     /// Everything that affects results except the query, as part of the cache key. `None` disables
     /// caching.
     cache_scope: Option<String>,
     connection: &'c Connection,
     /// Owners of existing objects. Read only if kube-state-metrics lacks some of the owners.
     live: OnceCell<LiveOwners>,
+}
+
+/// What a past range of at most an hour contains.
+pub(crate) struct PastHour {
+    pub allocations: AllocationHistory,
+    pub usage: Usage,
+    pub nodes: NodeHistory,
+    /// Labels of nodes that kube-state-metrics recorded.
+    pub node_labels: Vec<Series>,
 }
 
 /// Selects the current context's cluster, the one given by `--cluster`, or all clusters.
@@ -111,12 +124,8 @@ impl<'c> ClusterHistory<'c> {
                 StoreUse::Sums { since },
             )
             .await?;
-            let (reported, first_sample) = join(
-                prometheus.now(query::NODES),
-                first_sample(&prometheus, since, context.now().into()),
-            )
-            .await;
-            Ok::<_, Error>((prometheus, reported.unwrap_or_default(), first_sample))
+            let first_sample = first_sample(&prometheus, since, context.now().into()).await;
+            Ok::<_, Error>((prometheus, first_sample))
         };
         let (store, snapshot) = join(store, connection.inventory().snapshot()).await;
         // Prometheus has no series about sharing of devices. Only the API server knows it, for the
@@ -139,17 +148,8 @@ impl<'c> ClusterHistory<'c> {
             parts: NodeParts::from_nodes(inventory.hosts.iter()),
             aliases: aliases.collect(),
         };
-        let (prometheus, reported, first_sample) = store?;
-        let reported: BTreeSet<&str> = reported
-            .iter()
-            .filter_map(|series| series.label("node"))
-            .collect();
-        let own_nodes: BTreeSet<&str> = inventory.hosts.iter().map(NodeUsage::name).collect();
-        if let Some(warning) =
-            store_identity::foreign_nodes(&reported, &own_nodes, &prometheus.server, &cluster)
-        {
-            context.terminal.warn(&warning);
-        }
+        let catalog = NodeCatalog::from_nodes(inventory.hosts.iter());
+        let (prometheus, first_sample) = store?;
         let aliases: Vec<(&String, &String)> = nodes.aliases.iter().collect();
         // Results can depend on the credentials, so the cache key includes their fingerprint.
         let credentials = context.metrics_of(connection)?.credentials.fingerprint();
@@ -167,8 +167,10 @@ impl<'c> ClusterHistory<'c> {
         Ok(Self {
             cluster,
             prometheus,
+            now: context.now().into(),
             first_sample,
             nodes,
+            catalog,
             cache_scope,
             connection,
             live: OnceCell::new(),
@@ -195,13 +197,27 @@ impl<'c> ClusterHistory<'c> {
         end: UnixSeconds,
         scope: HistoryScope,
     ) -> Result<(AllocationHistory, Usage), Error> {
+        let hour = self.read_hour(start, end, scope).await?;
+        Ok((hour.allocations, hour.usage))
+    }
+
+    /// Reads what [`Self::read`] does, and the nodes.
+    pub(crate) async fn read_hour(
+        &self,
+        start: UnixSeconds,
+        end: UnixSeconds,
+        scope: HistoryScope,
+    ) -> Result<PastHour, Error> {
         if self.is_before_first_sample(end) {
             let allocations = self.without_samples(start, end);
-            let usage = Usage::new(Vec::new(), &allocations, &self.nodes, &[]);
-            return Ok((allocations, usage));
+            return Ok(PastHour {
+                usage: Usage::new(Vec::new(), &allocations, &self.nodes, &[]),
+                allocations,
+                nodes: NodeHistory::default(),
+                node_labels: Vec::new(),
+            });
         }
         let seconds = (end - start).max(1);
-        let queries = self.queries(seconds, end);
         let mut quantities = vec![Quantity::Utilization];
         if scope.memory {
             quantities.extend([
@@ -221,19 +237,20 @@ impl<'c> ClusterHistory<'c> {
         };
         let samples = async { Ok::<_, Error>(self.prometheus.samples(&range).await?) };
         // Samples take the longest to read, so run the small queries in parallel.
-        let fact_queries = try_join(queries.pods(scope), queries.nodes());
-        let ((pod_series, nodes), devices) = try_join(fact_queries, samples).await?;
-        let allocations = self.allocations(
-            &pod_series,
-            nodes,
-            TimeSpan {
-                start: start.millis(),
-                end: end.millis(),
-            },
-        );
-        let exporters = queries.exporters(&devices, &pod_series.requests).await?;
-        let usage = Usage::new(devices, &allocations, &self.nodes, &exporters);
-        Ok((allocations, usage))
+        let facts = self.facts(start, end, scope);
+        let ((pod_series, nodes, facts_span), devices) = try_join(facts, samples).await?;
+        let parts = self.parts(&nodes, &devices);
+        let allocations = self.allocations(&pod_series, &nodes, &parts, span(start, end));
+        let exporters = self
+            .queries(facts_span.1 - facts_span.0, facts_span.1)
+            .exporters(&devices, &pod_series.requests)
+            .await?;
+        Ok(PastHour {
+            usage: Usage::new(devices, &allocations, &self.nodes, &exporters),
+            nodes: NodeHistory::new(&nodes.capacity, &nodes.states, &allocations, &parts),
+            allocations,
+            node_labels: nodes.labels,
+        })
     }
 
     /// Reads the request metrics of inference servers between two times.
@@ -261,17 +278,9 @@ impl<'c> ClusterHistory<'c> {
         if self.is_before_first_sample(end) {
             return Ok(self.without_samples(start, end));
         }
-        let queries = self.queries((end - start).max(1), end);
-        let pods = queries.pods(HistoryScope::default());
-        let (pod_series, nodes) = try_join(pods, queries.nodes()).await?;
-        Ok(self.allocations(
-            &pod_series,
-            nodes,
-            TimeSpan {
-                start: start.millis(),
-                end: end.millis(),
-            },
-        ))
+        let (pod_series, nodes, _) = self.facts(start, end, HistoryScope::default()).await?;
+        let parts = self.parts(&nodes, &[]);
+        Ok(self.allocations(&pod_series, &nodes, &parts, span(start, end)))
     }
 
     /// Returns true if the store certainly has no samples before `end`.
@@ -280,27 +289,35 @@ impl<'c> ClusterHistory<'c> {
     }
 
     fn without_samples(&self, start: UnixSeconds, end: UnixSeconds) -> AllocationHistory {
-        let span = TimeSpan {
-            start: start.millis(),
-            end: end.millis(),
-        };
-        self.allocations(&AllocationSeries::default(), NodeSeries::default(), span)
+        let (pods, nodes) = (AllocationSeries::default(), NodeSeries::default());
+        let parts = self.parts(&nodes, &[]);
+        self.allocations(&pods, &nodes, &parts, span(start, end))
+    }
+
+    /// The kinds of units that nodes offered, from recorded labels, the exporters' series and the
+    /// API server.
+    fn parts(&self, nodes: &NodeSeries, devices: &[Series]) -> NodeParts {
+        self.nodes
+            .parts
+            .clone()
+            .with_past_labels(&nodes.labels, &nodes.capacity)
+            .with_exported(devices, &nodes.capacity, &self.nodes.aliases)
     }
 
     fn allocations(
         &self,
         pod_series: &AllocationSeries,
-        nodes: NodeSeries,
+        nodes: &NodeSeries,
+        parts: &NodeParts,
         stretch: TimeSpan,
     ) -> AllocationHistory {
-        let parts = self.nodes.parts.clone().with_past_labels(&nodes.labels);
         let no_owners = LiveOwners::new();
         let live_owners = self.live.get().unwrap_or(&no_owners);
         AllocationHistory::new(
             pod_series,
             &nodes.capacity,
             stretch,
-            &parts,
+            parts,
             &self.nodes.aliases,
             live_owners,
         )
@@ -345,6 +362,13 @@ pub(crate) async fn uids(
             )
         })
         .collect()
+}
+
+pub(super) fn span(start: UnixSeconds, end: UnixSeconds) -> TimeSpan {
+    TimeSpan {
+        start: start.millis(),
+        end: end.millis(),
+    }
 }
 
 const HOUR: i64 = 3600;

@@ -1,10 +1,12 @@
 //! Reads live metrics: gauges and faults of each device, and the ages of stale samples.
 //! `metrics.rs` finds the Prometheus to query.
 
+use std::collections::BTreeSet;
+
 use futures::future::{join, try_join, try_join3};
 
 use gpuctl_core::error::Error;
-use gpuctl_core::model::{Figures, GpuCount, Inventory, Job, Readings, Series};
+use gpuctl_core::model::{Figures, GpuCount, GpuType, Inventory, Job, Readings, Series};
 use gpuctl_core::stats::exporters::devices;
 use gpuctl_core::stats::exporters::devices::ExporterReading;
 use gpuctl_core::stats::exporters::dialect::Quantity;
@@ -163,13 +165,25 @@ pub(crate) fn job_readings<'j>(
 
 /// Averages the metrics of the devices that a job holds.
 pub(crate) fn figures_of(readings: &Readings, job: &Job) -> Figures {
-    let pods: Vec<&str> = job
-        .pods
-        .iter()
-        .filter(|pod| pod.holds())
-        .map(|pod| pod.name.as_str())
+    readings.figures_of_all(pods_of(job))
+}
+
+/// Returns the types of the devices that a job holds, according to the exporter. A job that names
+/// no type gets any.
+pub(crate) fn gpu_types_of(readings: &Readings, job: &Job) -> Option<String> {
+    let devices = readings.held_by_pods(pods_of(job));
+    let models = devices.iter().filter_map(|device| device.model.as_deref());
+    let types: BTreeSet<String> = models
+        .filter_map(GpuType::parse)
+        .map(|gpu_type| gpu_type.to_string())
         .collect();
-    readings.figures_of(&job.namespace, &pods)
+    Some(types.into_iter().collect::<Vec<_>>().join(",")).filter(|types| !types.is_empty())
+}
+
+/// Lists the pods of a job that hold devices, as (namespace, name).
+fn pods_of(job: &Job) -> impl Iterator<Item = (&str, &str)> + Clone {
+    let pods = job.pods.iter().filter(|pod| pod.holds());
+    pods.map(|pod| (job.namespace.as_str(), pod.name.as_str()))
 }
 
 /// Averages the metrics of the devices that several jobs hold, counting each device once.
@@ -177,11 +191,5 @@ pub(crate) fn figures_of_all<'j>(
     readings: &Readings,
     jobs: impl Iterator<Item = &'j Job>,
 ) -> Figures {
-    let pods = jobs.flat_map(|job| {
-        job.pods
-            .iter()
-            .filter(|pod| pod.holds())
-            .map(|pod| (job.namespace.as_str(), pod.name.as_str()))
-    });
-    readings.figures_of_all(pods)
+    readings.figures_of_all(jobs.flat_map(pods_of))
 }

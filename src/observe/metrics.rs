@@ -10,8 +10,10 @@ use serde_json::{Value, json};
 
 use crate::config::{MetricsSource, Origin};
 use crate::context::Context;
+use crate::observe::label_names::with_unlabeled_sources;
 use crate::observe::service_probe::{Probe, StoreContent, probe};
 use crate::observe::store_identity::{StoreClusters, identify};
+use crate::observe::store_membership::{foreign, warn_about_replicas};
 use gpuctl_cluster::{Connection, PrometheusService};
 use gpuctl_core::error::{Error, ErrorName};
 use gpuctl_core::model::UnixSeconds;
@@ -55,19 +57,39 @@ pub(crate) async fn find<'c>(
         Some(_) => connect_to_address(context, &source, timeout).await?,
         None => find_in_cluster(context, connection, timeout).await?.0,
     };
-    // Matchers set by the user replace the detection of clusters.
-    if !source.matchers.is_empty() {
-        context
-            .terminal
-            .detail(&format!("querying only series with {}", source.matchers));
-        return Ok(prometheus.with_matchers(source.matchers));
-    }
     let until = UnixSeconds::from(context.now());
     let since = match store_use {
         StoreUse::Sums { since } => since,
         StoreUse::Devices => until - RECENT_SECONDS,
     };
-    match identify(&prometheus, connection, (since, until)).await? {
+    let prometheus = match source.matchers.is_empty() {
+        true => {
+            let clusters = identify(&prometheus, connection, (since, until)).await?;
+            narrow(context, prometheus, clusters, store_use)?
+        }
+        // Matchers set by the user replace the detection of clusters.
+        false => {
+            let matchers =
+                with_unlabeled_sources(&prometheus, source.matchers, (since, until)).await;
+            context
+                .terminal
+                .detail(&format!("querying only series with {matchers}"));
+            prometheus.with_matchers(matchers)
+        }
+    };
+    check_store(context, connection, &prometheus, store_use, until).await?;
+    Ok(prometheus)
+}
+
+/// Restricts a store to this cluster's series. Without knowing them, refuses sums and warns in
+/// lists.
+fn narrow<'c>(
+    context: &Context,
+    prometheus: Prometheus<'c>,
+    clusters: StoreClusters,
+    store_use: StoreUse,
+) -> Result<Prometheus<'c>, Error> {
+    match clusters {
         StoreClusters::One => Ok(prometheus),
         StoreClusters::Proven(matchers) => {
             context.terminal.detail(&format!(
@@ -87,6 +109,33 @@ pub(crate) async fn find<'c>(
             }
         },
     }
+}
+
+/// Refuses sums over a store without any data about this cluster, and warns in lists. Warns about
+/// replicas whose sums differ.
+async fn check_store(
+    context: &Context,
+    connection: &Connection,
+    prometheus: &Prometheus<'_>,
+    store_use: StoreUse,
+    until: UnixSeconds,
+) -> Result<(), Error> {
+    if let Some(foreign) = foreign(prometheus, connection).await {
+        let message = foreign.message(&prometheus.server);
+        match store_use {
+            StoreUse::Sums { .. } => {
+                return Err(Error::usage(message).hint(
+                    "set this cluster's Prometheus with `--prometheus URL`, or permanently with \
+                     `contexts.NAME.prometheus.url` in the config file",
+                ));
+            }
+            StoreUse::Devices => context.terminal.warn(&message),
+        }
+    }
+    if let StoreUse::Sums { since } = store_use {
+        warn_about_replicas(context, prometheus, (since, until)).await;
+    }
+    Ok(())
 }
 
 /// Connects to the Prometheus at the configured address.
@@ -145,7 +194,8 @@ fn from_bundle<'c>(bundle: &Arc<Bundle>, timeout: Duration) -> Result<Prometheus
     let Some(server) = bundle.prometheus.clone() else {
         return Err(QueryError::NotFound.into());
     };
-    let matchers = Matchers::new(bundle.matchers.clone());
+    let matchers =
+        Matchers::new(bundle.matchers.clone()).or_unlabeled(bundle.matchers_include_unlabeled);
     let bundle = Arc::clone(bundle);
     let query = move |request: QueryRequest| -> LocalBoxFuture<'c, Result<HttpReply, QueryError>> {
         // A bundle identifies queries by URL, so convert the POST form to a query string.

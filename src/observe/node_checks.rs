@@ -22,14 +22,16 @@ const DRIVER_LABELS: [&str; 2] = [
 ];
 
 /// Checks all nodes. `stack` holds the pods of the GPU software, or `None` if the user may not list
-/// pods.
+/// pods. `unread` holds names of GPU metrics in the store that gpuctl does not read.
 pub(super) fn check_nodes(
     snapshot: &InventorySnapshot,
     readings: Option<&Readings>,
     stack: Option<&[StackPod]>,
+    unread: &[String],
 ) -> Vec<DoctorCheck> {
     let mut checks: Vec<DoctorCheck> = check_rights(snapshot).into_iter().collect();
-    checks.extend(check_stacks(&snapshot.inventory, readings, stack));
+    checks.extend(check_stacks(&snapshot.inventory, readings, stack, unread));
+    checks.extend(readings.and_then(check_unmatched));
     checks.extend(readings.into_iter().flat_map(check_quantities));
     checks.extend(check_siblings(&snapshot.inventory));
     checks.extend(check_sharing(&snapshot.inventory, &snapshot.devices));
@@ -41,6 +43,7 @@ fn check_stacks(
     inventory: &Inventory,
     readings: Option<&Readings>,
     stack: Option<&[StackPod]>,
+    unread: &[String],
 ) -> Vec<DoctorCheck> {
     let hosts: Vec<&NodeDetails> = inventory
         .hosts
@@ -52,7 +55,7 @@ fn check_stacks(
     for host in &hosts {
         // Without permission to list pods, it is unknown whether an exporter runs on the node.
         let metrics = match stack {
-            Some(_) => node_metrics(&host.node.name, readings),
+            Some(_) => node_metrics(&host.node.name, readings, unread),
             None => NodeMetrics::Unknown,
         };
         let Some(broken_link) = broken(host, stack.unwrap_or_default(), metrics) else {
@@ -105,7 +108,19 @@ fn check_rights(snapshot: &InventorySnapshot) -> Option<DoctorCheck> {
     )
 }
 
-fn node_metrics(node: &str, readings: Option<&Readings>) -> NodeMetrics {
+/// Reports series whose labels name no node of this cluster.
+fn check_unmatched(readings: &Readings) -> Option<DoctorCheck> {
+    let message = format!(
+        "GPU series with {} match no node of this cluster",
+        readings.unmatched_list()
+    );
+    let check = DoctorCheck::new(CheckStatus::Warn, "metrics", message);
+    (!readings.unmatched.is_empty()).then(|| {
+        check.fix("let the scrape add the label `node` with the name of the exporter's node")
+    })
+}
+
+fn node_metrics(node: &str, readings: Option<&Readings>, unread: &[String]) -> NodeMetrics {
     let Some(readings) = readings else {
         return NodeMetrics::Unknown;
     };
@@ -115,7 +130,11 @@ fn node_metrics(node: &str, readings: Option<&Readings>) -> NodeMetrics {
         .filter(|device| device.node == node)
         .peekable();
     if devices.peek().is_none() {
-        return NodeMetrics::Missing;
+        return match (readings.unmatched.is_empty(), unread.is_empty()) {
+            (false, _) => NodeMetrics::Unmatched(readings.unmatched_list()),
+            (true, false) => NodeMetrics::Unread(unread.join(", ")),
+            (true, true) => NodeMetrics::Missing,
+        };
     }
     let mut newest: Option<f64> = None;
     for device in devices {

@@ -173,10 +173,13 @@ impl<'c> OptionalMetrics<'c> {
             self.failure.replace(Some(reason.to_owned()));
             return;
         }
+        self.warn_once(&format!("GPU metrics are unavailable: {reason}"));
+    }
+
+    /// Prints the first warning of a command. A watch would repeat it at every refresh.
+    fn warn_once(&self, warning: &str) {
         if !self.has_warned.replace(true) {
-            self.context
-                .terminal
-                .warn(&format!("GPU metrics are unavailable: {reason}"));
+            self.context.terminal.warn(warning);
         }
     }
 
@@ -189,7 +192,20 @@ impl<'c> OptionalMetrics<'c> {
         let reading = reading?;
         let facts = ApiFacts::from_inventory(&snapshot.inventory, snapshot.consumers.as_ref());
         let readings = devices::read(reading, &snapshot.inventory, &facts);
-        if readings.devices.is_empty() && snapshot.inventory.hosts.iter().any(NodeUsage::has_gpus) {
+        let mut hosts = snapshot.inventory.hosts.iter();
+        let has_gpus = hosts.clone().any(NodeUsage::has_gpus);
+        let is_silent = |host: &NodeUsage| {
+            let mut devices = readings.devices.iter();
+            host.has_gpus() && devices.all(|device| device.node != host.name())
+        };
+        let silent = hosts.find(|host| is_silent(host));
+        if let (Some(host), false) = (silent, readings.unmatched.is_empty()) {
+            self.warn_once(&format!(
+                "no GPU series names node {}, but series with {} match no node of this cluster",
+                host.name(),
+                readings.unmatched_list()
+            ));
+        } else if readings.devices.is_empty() && has_gpus {
             self.report(
                 "Prometheus has no samples of this cluster's GPUs; is a GPU exporter running \
                  and scraped?",

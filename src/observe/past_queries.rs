@@ -13,9 +13,12 @@ use gpuctl_core::model::facts::workload::OwnerObject;
 use gpuctl_core::model::{Series, UnixSeconds};
 use gpuctl_core::stats::exporters::kube_state;
 use gpuctl_core::stats::exporters::kube_state::PodQuery;
+use gpuctl_core::stats::exporters::kube_state::node_state;
+use gpuctl_core::stats::exporters::kube_state::node_state::NodeStateQuery;
 use gpuctl_core::stats::exporters::query;
 use gpuctl_core::stats::history::allocations::AllocationSeries;
-use gpuctl_core::stats::history::requested;
+use gpuctl_core::stats::history::claims;
+use gpuctl_core::stats::history::node_history::NodeStateSeries;
 use gpuctl_core::stats::history::top_owner::{LiveOwners, OwnerSeries};
 use gpuctl_prometheus::Prometheus;
 
@@ -24,6 +27,7 @@ use gpuctl_prometheus::Prometheus;
 pub(crate) struct NodeSeries {
     pub capacity: Vec<Series>,
     pub labels: Vec<Series>,
+    pub states: NodeStateSeries,
 }
 
 /// Data to read in addition to the pods that held devices.
@@ -32,10 +36,12 @@ pub(crate) struct HistoryScope {
     pub memory: bool,
     pub power: bool,
     pub names: bool,
+    /// Whether nodes were cordoned or lost.
+    pub node_states: bool,
 }
 
-/// Maximum number of pods per query, which limits the length of its regex.
-const MAX_PODS_PER_QUERY: usize = 150;
+/// Maximum number of pods or nodes per query, which limits the length of its regex.
+const MAX_NAMES_PER_QUERY: usize = 150;
 
 /// Number of concurrent queries about pods.
 const MAX_CONCURRENT: usize = 4;
@@ -56,13 +62,49 @@ impl PastQueries<'_, '_> {
         Ok(self.prometheus.query_at(query, self.end).await?)
     }
 
-    pub(crate) async fn nodes(&self) -> Result<NodeSeries, Error> {
+    pub(crate) async fn nodes(&self, scope: HistoryScope) -> Result<NodeSeries, Error> {
         let (capacity, labels) = (
             kube_state::capacity(self.seconds),
             kube_state::node_labels(self.seconds),
         );
         let (capacity, labels) = try_join(self.ask(&capacity), self.ask(&labels)).await?;
-        Ok(NodeSeries { capacity, labels })
+        let states = match scope.node_states {
+            true => self.node_states(&capacity).await?,
+            false => NodeStateSeries::default(),
+        };
+        Ok(NodeSeries {
+            capacity,
+            labels,
+            states,
+        })
+    }
+
+    /// Queries the states of the nodes with this capacity. Only nodes that were cordoned or lost
+    /// need their states over time.
+    async fn node_states(&self, capacity: &[Series]) -> Result<NodeStateSeries, Error> {
+        let label = kube_state::label_name(capacity, "node");
+        let gpu_nodes = names(capacity, "node");
+        let gpu_nodes: Vec<&str> = gpu_nodes.iter().map(String::as_str).collect();
+        let worst = async |names: &[&str]| {
+            self.ask(&node_state::worst(names, &label, self.seconds))
+                .await
+        };
+        let worst = OrderedConcurrent::new(
+            gpu_nodes.chunks(MAX_NAMES_PER_QUERY).map(worst),
+            MAX_CONCURRENT,
+        );
+        let worst: Vec<Series> = worst.all_or_error().await?.into_iter().flatten().collect();
+        let affected = NodeStateSeries::affected(&worst, capacity);
+        let affected: Vec<&str> = affected.into_iter().collect();
+        let of_state = async |(state, names): (NodeStateQuery, &[&str])| {
+            let query = node_state::states(state, names, &label, self.seconds);
+            Ok::<_, Error>((state, self.ask(&query).await?))
+        };
+        let chunks = affected.chunks(MAX_NAMES_PER_QUERY);
+        let queries = chunks.flat_map(|names| NodeStateQuery::ALL.map(|state| (state, names)));
+        let over_time = OrderedConcurrent::new(queries.map(of_state), MAX_CONCURRENT);
+        let over_time = over_time.all_or_error().await?;
+        Ok(NodeStateSeries { worst, over_time })
     }
 
     /// Maps exporter pods to their nodes: some exporters report the name of their pod as the
@@ -104,9 +146,14 @@ impl PastQueries<'_, '_> {
             pod_series
                 .claimed
                 .iter()
-                .filter_map(requested::claimant)
+                .filter_map(claims::claimant)
                 .map(|(_, pod)| pod),
         );
+        let init = pod_series
+            .requests
+            .iter()
+            .filter(|series| series.name() == "kube_pod_init_container_resource_requests");
+        let with_init_containers = names(init, "pod");
         // If every pod uses resource claims, no request series shows which label holds the pod
         // name. Exporter series use other labels than kube-state-metrics, so query the label.
         let label = match pod_series.requests.is_empty() && !pod_series.claimed.is_empty() {
@@ -137,7 +184,12 @@ impl PastQueries<'_, '_> {
         let changed = kube_state::changed(&pod_series.phases_ever);
         let phases = self.about(PodQuery::Phases, &changed, &label);
         let owners = self.owners(std::mem::take(&mut pod_series.owners.pods), &label);
-        (pod_series.phases, pod_series.owners) = try_join(phases, owners).await?;
+        let sidecars = self.about(PodQuery::Sidecars, &with_init_containers, &label);
+        (
+            pod_series.phases,
+            pod_series.owners,
+            pod_series.init_containers,
+        ) = try_join3(phases, owners, sidecars).await?;
         Ok(pod_series)
     }
 
@@ -208,7 +260,7 @@ impl PastQueries<'_, '_> {
                 .await
         };
         let parts = OrderedConcurrent::new(
-            names.chunks(MAX_PODS_PER_QUERY).map(query_chunk),
+            names.chunks(MAX_NAMES_PER_QUERY).map(query_chunk),
             MAX_CONCURRENT,
         )
         .all_or_error()
@@ -218,9 +270,9 @@ impl PastQueries<'_, '_> {
 }
 
 /// Distinct values of a label.
-fn names(series: &[Series], label: &str) -> BTreeSet<String> {
+fn names<'s>(series: impl IntoIterator<Item = &'s Series>, label: &str) -> BTreeSet<String> {
     series
-        .iter()
+        .into_iter()
         .filter_map(|series| kube_state::label(series, label))
         .map(ToOwned::to_owned)
         .collect()

@@ -132,15 +132,7 @@ mod tests {
             gpus: Count::default(),
             slices: slices
                 .iter()
-                .map(|(name, total)| {
-                    (
-                        (*name).to_owned(),
-                        Count {
-                            total: *total,
-                            used: None,
-                        },
-                    )
-                })
+                .map(|(name, total)| ((*name).to_owned(), Count::usable_units(*total, None)))
                 .collect(),
             types: BTreeMap::new(),
             cpu_used_milli: None,

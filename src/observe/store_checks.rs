@@ -5,12 +5,15 @@ use futures::future::{join, join3};
 use jiff::Timestamp;
 
 use crate::observe::store_identity::{StoreClusters, identify};
+use crate::observe::store_membership::{foreign, replica_gaps};
 use gpuctl_cluster::Connection;
 use gpuctl_core::model::contract::check::{CheckStatus, DoctorCheck};
 use gpuctl_core::model::values::whole;
 use gpuctl_core::model::{Series, UnixSeconds};
 use gpuctl_core::stats::exporters::dialect::Quantity;
-use gpuctl_core::stats::exporters::{query, recorded};
+use gpuctl_core::stats::exporters::membership::ForeignStore;
+use gpuctl_core::stats::exporters::replicas::ReplicaGaps;
+use gpuctl_core::stats::exporters::{exported_metrics, query, recorded};
 use gpuctl_prometheus::Prometheus;
 
 /// Samples per five minutes below which short jobs are barely visible.
@@ -22,6 +25,10 @@ const CLOCK_TOLERANCE: i64 = 5;
 const MIN_RETENTION_DAYS: f64 = 7.0;
 /// Window in seconds that is searched for GPUs of other clusters.
 const CLUSTERS_SECONDS: i64 = 86_400;
+/// Maximum number of names of unread metrics in a message.
+const MAX_UNREAD: usize = 3;
+/// Window in seconds for comparing replicas.
+const REPLICAS_SECONDS: i64 = 86_400;
 
 /// Compares the local clock with a clock that has a resolution of one second.
 pub(crate) fn check_clock(
@@ -72,6 +79,12 @@ pub(super) async fn check_store(
         join(check_clusters(prometheus, connection, now), server),
     )
     .await;
+    let until = UnixSeconds::from(now);
+    let (foreign, gaps) = join(
+        foreign(prometheus, connection),
+        replica_gaps(prometheus, (until - REPLICAS_SECONDS, until)),
+    )
+    .await;
     let mut checks = Vec::new();
     let time = time.ok().and_then(|series| newest(series.first()?));
     let time = time.and_then(|seconds| Timestamp::from_second(whole::to_i64(seconds)).ok());
@@ -90,9 +103,29 @@ pub(super) async fn check_store(
         ));
     }
     let pod_count = pods.ok().and_then(|series| newest(series.first()?));
-    checks.push(check_pods(pod_count));
+    checks.push(match foreign {
+        Some(foreign) => check_foreign(&foreign, &prometheus.server),
+        None => check_pods(pod_count),
+    });
     checks.extend(clusters);
+    checks.extend(gaps.map(|gaps| {
+        let message = gaps.message(&prometheus.server);
+        DoctorCheck::new(CheckStatus::Warn, "replicas", message).fix(ReplicaGaps::FIX)
+    }));
     checks
+}
+
+/// Reads the names of GPU metrics in the store that no table of an exporter contains.
+pub(super) async fn unread_metrics(prometheus: &Prometheus<'_>) -> Vec<String> {
+    let series = prometheus.now(&exported_metrics::unread()).await;
+    let names = series.unwrap_or_default();
+    let mut names: Vec<String> = names
+        .iter()
+        .map(|series| series.name().to_owned())
+        .collect();
+    names.sort_unstable();
+    names.truncate(MAX_UNREAD);
+    names
 }
 
 fn newest(series: &Series) -> Option<f64> {
@@ -134,6 +167,13 @@ fn check_pods(count: Option<f64>) -> DoctorCheck {
         )
         .fix("run `gpuctl doctor` again, with a longer `--request-timeout`"),
     }
+}
+
+/// Reports a store without data about this cluster's nodes and pods.
+fn check_foreign(foreign: &ForeignStore, server: &str) -> DoctorCheck {
+    let message = format!("{}, so gpuctl refuses sums", foreign.message(server));
+    DoctorCheck::new(CheckStatus::Fail, "kube-state-metrics", message)
+        .fix("set this cluster's Prometheus: `contexts.NAME.prometheus.url` in the config file")
 }
 
 /// Reports the clusters whose GPUs the store has.

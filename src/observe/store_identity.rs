@@ -4,12 +4,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use futures::future::{join, join_all};
-use serde_json::Value;
-
+use crate::observe::label_names::{LabelNames, fetch};
+use futures::future::{join, join_all, join3};
 use gpuctl_cluster::Connection;
 use gpuctl_core::error::Error;
 use gpuctl_core::model::UnixSeconds;
+use gpuctl_core::stats::exporters::cluster_labels::ClusterLabel;
+use gpuctl_core::stats::exporters::node_index::NodeIndex;
 use gpuctl_core::stats::exporters::query;
 use gpuctl_prometheus::{Matchers, Prometheus, QueryError};
 
@@ -23,9 +24,8 @@ const LABELS: [&str; 6] = [
     "prometheus_cluster",
 ];
 
-/// Maximum number of label values and of nodes in a message.
+/// Maximum number of label values in a message.
 const LIMIT: usize = 8;
-const MAX_NODES: usize = 3;
 
 /// Clusters whose GPU series are in a store.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,36 +72,6 @@ impl StoreClusters {
     }
 }
 
-/// Warns if a store has node series, but none about this cluster's nodes.
-pub(crate) fn foreign_nodes(
-    reported: &BTreeSet<&str>,
-    nodes: &BTreeSet<&str>,
-    server: &str,
-    cluster: &str,
-) -> Option<String> {
-    let list = |names: &BTreeSet<&str>| {
-        let ellipsis = if names.len() > MAX_NODES { ", …" } else { "" };
-        format!(
-            "{}{ellipsis}",
-            names
-                .iter()
-                .take(MAX_NODES)
-                .copied()
-                .collect::<Vec<_>>()
-                .join(", ")
-        )
-    };
-    let is_foreign = !reported.is_empty() && !nodes.is_empty() && reported.is_disjoint(nodes);
-    is_foreign.then(|| {
-        format!(
-            "Prometheus at {server} has data about the nodes {}, but cluster {cluster} has {}: \
-             the data may belong to another cluster",
-            list(reported),
-            list(nodes)
-        )
-    })
-}
-
 fn list_values(label: &str, values: &[String]) -> String {
     let parts = values
         .iter()
@@ -117,41 +87,34 @@ pub(crate) async fn identify(
     connection: &Connection,
     (since, until): (UnixSeconds, UnixSeconds),
 ) -> Result<StoreClusters, QueryError> {
-    let range = format!("start={since}&end={until}&{}", query::gpu_series());
+    let range = format!("start={since}&end={until}");
     // If the label API is unavailable, use the current values of all candidate labels.
-    let names = match fetch(prometheus, &format!("api/v1/labels?{range}")).await {
+    let names = match LabelNames::read(prometheus, &range).await {
         // Cached hours need no server, and any query will report the outage.
         Err(QueryError::Unreachable { .. }) => return Ok(StoreClusters::One),
         other => other?,
     };
-    let is_exported = |label: &&str| {
-        names
-            .as_ref()
-            .is_none_or(|names| names.iter().any(|name| name == label))
-    };
-    let labels = LABELS.into_iter().filter(is_exported);
-    let values = join_all(labels.map(async |label| {
-        let path = format!("api/v1/label/{label}/values?{range}");
-        let query = query::clusters(label);
-        let (past, now) = join(fetch(prometheus, &path), prometheus.now(&query)).await;
-        let mut values: BTreeSet<String> = past?.unwrap_or_default().into_iter().collect();
-        let now = match now {
-            Err(QueryError::Unreachable { .. }) if values.is_empty() => Vec::new(),
-            other => other?,
-        };
-        // A series without the label belongs to an unnamed cluster.
-        values.extend(
-            now.iter()
-                .map(|series| series.label(label).unwrap_or_default().to_owned()),
-        );
-        Ok((label, values))
-    }));
-    let values: Vec<(&'static str, BTreeSet<String>)> = values
-        .await
-        .into_iter()
-        .collect::<Result<_, QueryError>>()?;
+    let labels = LABELS.into_iter().filter(|label| names.may_have(label));
+    let values = labels.map(async |label| {
+        let values = label_values(prometheus, label, &range).await?;
+        Ok::<_, QueryError>((label, values))
+    });
+    let values: Result<Vec<_>, _> = join_all(values).await.into_iter().collect();
     // A label with a single value does not distinguish clusters.
-    let Some((label, values)) = values.into_iter().find(|(_, values)| values.len() > 1) else {
+    let several = values?
+        .into_iter()
+        .map(|(label, values)| {
+            let is_absent =
+                values.is_absent_from_a_source() || names.is_absent_from_a_source(label);
+            (
+                label,
+                values.clusters(),
+                is_absent,
+                values.has_one_value_per_source(),
+            )
+        })
+        .find(|(_, values, ..)| values.len() > 1);
+    let Some((label, values, is_absent_from_a_source, has_one_value_per_source)) = several else {
         return Ok(StoreClusters::One);
     };
     let (pods, nodes) = join(
@@ -159,15 +122,48 @@ pub(crate) async fn identify(
         node_values(prometheus, connection, label),
     )
     .await;
-    Ok(match proven_value(&values, &pods?, &nodes?) {
+    let (pods, nodes) = (pods?, nodes?);
+    // Each program labels the series of the same nodes with its own name of the cluster.
+    if has_one_value_per_source && nodes.is_superset(&values) {
+        return Ok(StoreClusters::One);
+    }
+    Ok(match proven_value(&values, &pods, &nodes) {
         Some(value) => {
-            StoreClusters::Proven(Matchers::new(vec![(label.to_owned(), value.to_owned())]))
+            let matchers = Matchers::new(vec![(label.to_owned(), value.to_owned())]);
+            StoreClusters::Proven(
+                matchers.or_unlabeled(is_absent_from_a_source && !values.contains("")),
+            )
         }
         None => StoreClusters::Unclear {
             label,
             values: values.into_iter().collect(),
         },
     })
+}
+
+/// Reads the values of one label, now and in a window.
+async fn label_values(
+    prometheus: &Prometheus<'_>,
+    label: &'static str,
+    range: &str,
+) -> Result<ClusterLabel, QueryError> {
+    let past = |series: String| format!("api/v1/label/{label}/values?{range}&{series}");
+    let (exporters, kube_state) = (past(query::gpu_series()), past(query::kube_state_series()));
+    let query = query::clusters(label);
+    let (exporters, kube_state, now) = join3(
+        fetch(prometheus, &exporters),
+        fetch(prometheus, &kube_state),
+        prometheus.now(&query),
+    )
+    .await;
+    let [exporters, kube_state]: [BTreeSet<String>; 2] =
+        [exporters?, kube_state?].map(|values| values.unwrap_or_default().into_iter().collect());
+    let is_empty = exporters.is_empty() && kube_state.is_empty();
+    let now = match now {
+        Err(QueryError::Unreachable { .. }) if is_empty => Vec::new(),
+        other => other?,
+    };
+    Ok(ClusterLabel::new(label, &now, exporters, kube_state))
 }
 
 /// Returns the value of GPU series that pods or nodes prove, or `None` if they contradict each
@@ -227,7 +223,8 @@ async fn node_values(
     label: &'static str,
 ) -> Result<BTreeSet<String>, QueryError> {
     let nodes = connection.nodes().list().await.unwrap_or_default();
-    let own_nodes: BTreeSet<&str> = nodes.all().iter().map(|node| node.name.as_str()).collect();
+    let own_names = nodes.all().iter().map(|node| node.name.clone());
+    let own_nodes = NodeIndex::new(own_names.map(|name| (name.clone(), name)));
     let clusters = prometheus.now(&query::clusters_of_nodes(label)).await?;
     let mut values: BTreeMap<String, bool> = BTreeMap::new();
     for series in &clusters {
@@ -235,7 +232,7 @@ async fn node_values(
         if nodes.peek().is_none() {
             continue;
         }
-        let is_own = nodes.any(|node| own_nodes.contains(node));
+        let is_own = nodes.any(|node| own_nodes.find(node).is_some());
         // One node of another cluster disqualifies the value.
         *values
             .entry(series.label(label).unwrap_or_default().to_owned())
@@ -248,19 +245,6 @@ async fn node_values(
         .collect())
 }
 
-/// Reads a list of strings from the API, or returns `None` if the response is not a list.
-async fn fetch(prometheus: &Prometheus<'_>, path: &str) -> Result<Option<Vec<String>>, QueryError> {
-    let reply = prometheus.relay(path).await?;
-    let document: Value = serde_json::from_slice(&reply.body).unwrap_or_default();
-    let list = document["data"].as_array().filter(|_| reply.code == 200);
-    Ok(list.map(|list| {
-        list.iter()
-            .filter_map(Value::as_str)
-            .map(ToOwned::to_owned)
-            .collect()
-    }))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -268,7 +252,7 @@ mod tests {
     use gpuctl_core::stats::exporters::dialect::Quantity;
     use gpuctl_core::stats::exporters::kube_state;
     use gpuctl_core::stats::exporters::kube_state::{PodQuery, StartQuery};
-    use gpuctl_core::stats::exporters::{exported_metrics, faults, node_exporter};
+    use gpuctl_core::stats::exporters::{exported_metrics, faults, node_exporter, replicas};
     use gpuctl_core::stats::score::{bottlenecks, gpu_health};
     use gpuctl_prometheus::judge::holds;
 
@@ -324,6 +308,10 @@ mod tests {
             kube_state::lifetimes("train"),
             node_exporter::query(),
             gpu_health::growth(),
+            exported_metrics::unread(),
+            query::NODES.to_owned(),
+            replicas::GPU_NODES.to_owned(),
+            replicas::past_gpu_nodes(3600),
         ];
         queries.extend(starts.map(|start| kube_state::starts(start, 600)));
         queries.extend(about.map(|about| kube_state::pod_facts(about, &["a", "b"], "pod", 600)));
@@ -359,30 +347,6 @@ mod tests {
                 "{pods:?} {nodes:?}"
             );
         }
-    }
-
-    #[test]
-    fn nodes_of_another_cluster_are_named() {
-        let warn = |reported: &[&str], own_nodes: &[&str]| {
-            foreign_nodes(
-                &reported.iter().copied().collect(),
-                &own_nodes.iter().copied().collect(),
-                "http://p",
-                "lab",
-            )
-        };
-        assert_eq!(
-            warn(&["a", "b", "c", "d"], &["x"]).unwrap(),
-            "Prometheus at http://p has data about the nodes a, b, c, …, but cluster lab has x: the data may belong to another cluster"
-        );
-        assert_eq!(
-            (
-                warn(&["a"], &["a", "x"]),
-                warn(&[], &["x"]),
-                warn(&["a"], &[])
-            ),
-            (None, None, None)
-        );
     }
 
     #[test]

@@ -151,6 +151,12 @@ pub(crate) fn instant(text: &str, now: Timestamp) -> Result<Timestamp, Error> {
     })
 }
 
+/// Returns the seconds by which the local clock is ahead of UTC at a time.
+pub(crate) fn local_offset(at: UnixSeconds) -> i64 {
+    let offset = TimeZone::system().to_offset(at.timestamp());
+    i64::from(offset.seconds())
+}
+
 fn parse_keyword(text: &str, now: Timestamp) -> Option<Timestamp> {
     let today = now.to_zoned(TimeZone::system()).start_of_day().ok()?;
     match text {

@@ -61,8 +61,9 @@ macro_rules! measure_verbs {
                     /// Show hourly statistics for the whole cluster
                     ///
                     /// Utilization covers allocated GPUs, and is averaged over twelve five-minute
-                    /// samples per hour. Hours without data have empty cells, and the current hour
-                    /// is marked.
+                    /// samples per hour, each with the same weight. `report` weights by GPU-hours,
+                    /// so its UTIL can differ. Hours are in UTC and start with hours of your local
+                    /// clock. Hours without data have empty cells, and the current hour is marked.
                     #[command(after_help = "Examples:
   gpuctl stats cluster
   gpuctl stats cluster --start 2026-01-01T00:00:00Z --end 2026-02-01T00:00:00Z -o csv")]
@@ -76,8 +77,9 @@ macro_rules! measure_verbs {
                     /// Show hourly statistics for each namespace
                     ///
                     /// Utilization covers allocated GPUs, and is averaged over twelve five-minute
-                    /// samples per hour. Hours without data have empty cells, and the current hour
-                    /// is marked.
+                    /// samples per hour, each with the same weight. `report` weights by GPU-hours,
+                    /// so its UTIL can differ. Hours are in UTC and start with hours of your local
+                    /// clock. Hours without data have empty cells, and the current hour is marked.
                     #[command(
                         visible_alias = "namespace",
                         after_help = "Example:
@@ -110,7 +112,7 @@ macro_rules! measure_verbs {
                         run: history::who_gpu::run,
                         rights: (as "who gpu"),
                         next: "gpuctl describe workload NAME",
-                        answers: [history::at_time::DeviceAt],
+                        answers: [history::device_at::DeviceAt],
                     }
                 }
                 Snapshot {

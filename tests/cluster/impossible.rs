@@ -3,7 +3,7 @@
 //! names the jobs that hold the resources it waits for.
 
 use gpuctl_sandbox::Persona;
-use gpuctl_sandbox::nodes::{in_pool, node};
+use gpuctl_sandbox::nodes::{in_pool, node, tainted};
 use serde_json::{Value, json};
 
 use crate::support::{A100, GPU, Scene, cluster, items};
@@ -196,6 +196,53 @@ fn a_job_that_must_wait_is_accepted_and_names_the_holders() {
         warning["message"].as_str().unwrap().contains("free now"),
         "{warning}"
     );
+}
+
+/// A node is full, one is cordoned, and Kubernetes keeps pods off the last one. Free GPUs on the
+/// last two are of no use.
+#[test]
+fn free_gpus_of_shut_nodes_do_not_make_room() {
+    let scene = Scene::new("shut");
+    let gpus = |name: &str| in_pool(node(name, Some(A100), &[(GPU, 8)]), "shut");
+    let mut cordoned = gpus("shut-cordoned");
+    cordoned["spec"] = json!({"unschedulable": true});
+    // The node controller sets and removes `not-ready`, but leaves this taint alone.
+    let out_of_service = tainted(
+        gpus("shut-down"),
+        "node.kubernetes.io/out-of-service",
+        "nodeshutdown",
+    );
+    cluster().add_nodes(&[gpus("shut-open"), cordoned, out_of_service]);
+    scene.create("fills", "resources: {pool: POOL, gpu: 8}");
+    scene.until("fills", "running", None);
+    let waits = scene.training("waits", "resources: {pool: POOL, gpu: 4}");
+    let run = scene.gpuctl_with(&CREATE, &waits).ok();
+    run.says("no node has 4 a100-80g free now; the most is 0 (shut-open); shut/fills holds 8");
+    scene
+        .gpuctl_with(
+            &["fit", "-f", "-"],
+            &scene.training("asks", "resources: {pool: POOL, gpu: 4}"),
+        )
+        .exits(8);
+    let pools = scene.gpuctl(&["get", "pools", "-o", "json"]).ok().json();
+    let pool = items(&pools)
+        .into_iter()
+        .find(|pool| pool["name"] == "shut")
+        .unwrap();
+    // 24 = 8 held on the open node + 16 on the nodes that accept no pods.
+    assert_eq!(
+        ["gpuTotal", "gpuUsed", "gpuFree", "gpuCordoned", "gpuUsable"]
+            .map(|field| pool[field].as_u64().unwrap()),
+        [24, 8, 0, 16, 8],
+        "{pool:#}"
+    );
+    assert_eq!(pool["nodesUsable"], 1);
+    let table = scene.gpuctl(&["get", "pools"]).ok().out;
+    let row = table
+        .lines()
+        .find(|line| line.starts_with("shut "))
+        .unwrap();
+    assert_eq!(row.split_whitespace().nth(2), Some("1/3"), "{table}");
 }
 
 #[test]

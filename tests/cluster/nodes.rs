@@ -34,6 +34,8 @@ fn nodes_show_types_slices_and_faults_of_every_vendor() {
     cordoned["spec"] = json!({"unschedulable": true});
     let mut broken = pool(node("fleet-broken", Some(A100), &[(GPU, 8)]));
     broken["status"]["allocatable"][GPU] = json!("7");
+    let mut zero = pool(node("fleet-zero", Some(A100), &[(GPU, 8)]));
+    zero["status"]["allocatable"][GPU] = json!("0");
     let mut sliced = pool(node("fleet-sliced", Some(A100), &[(GPU, 32)]));
     sliced["metadata"]["labels"]["nvidia.com/gpu.replicas"] = json!("4");
     cluster().add_nodes(&[
@@ -58,9 +60,10 @@ fn nodes_show_types_slices_and_faults_of_every_vendor() {
         cordoned,
         broken,
         sliced,
+        zero,
     ]);
     let listed = nodes(&scene);
-    assert_eq!(listed.len(), 9);
+    assert_eq!(listed.len(), 10);
     let row = |name: &str| {
         let node = by_name(&listed, name);
         (
@@ -70,6 +73,7 @@ fn nodes_show_types_slices_and_faults_of_every_vendor() {
             node["gpuType"].clone(),
         )
     };
+    // GPUs on the cordoned node and the lost one of the broken node are in the total, but not free.
     let expected = |status: &str, total: u64, free: u64, kind: Option<&str>| {
         (json!(status), json!(total), json!(free), json!(kind))
     };
@@ -87,12 +91,26 @@ fn nodes_show_types_slices_and_faults_of_every_vendor() {
     assert_eq!(row("fleet-plain"), expected("active", 0, 0, None));
     assert_eq!(
         row("fleet-cordoned"),
-        expected("maintaining", 8, 8, Some("a100-80g"))
+        expected("maintaining", 8, 0, Some("a100-80g"))
     );
     assert_eq!(
         row("fleet-broken"),
-        expected("faulty", 7, 7, Some("a100-80g"))
+        expected("faulty", 8, 7, Some("a100-80g"))
     );
+    let numbers = |name: &str| {
+        let node = by_name(&listed, name);
+        ["gpuAllocatable", "gpuLost", "gpuCordoned", "gpuUsable"]
+            .map(|field| node[field].as_u64().unwrap())
+    };
+    // 8 = 8 allocatable + 0 lost, and 8 = 0 usable + 8 cordoned.
+    assert_eq!(numbers("fleet-cordoned"), [8, 0, 8, 0]);
+    assert_eq!(numbers("fleet-broken"), [7, 1, 0, 7]);
+    // A node of which all GPUs are lost keeps its type.
+    assert_eq!(
+        row("fleet-zero"),
+        expected("faulty", 8, 0, Some("a100-80g"))
+    );
+    assert_eq!(numbers("fleet-zero"), [0, 8, 0, 0]);
     assert_eq!(
         by_name(&listed, "fleet-broken")["reason"],
         "7 of 8 nvidia.com/gpu usable"
@@ -103,12 +121,15 @@ fn nodes_show_types_slices_and_faults_of_every_vendor() {
     );
     assert_eq!(
         by_name(&listed, "fleet-sliced")["gpuSlices"],
-        json!({"gpu.shared": {"total": 32, "used": 0}})
+        json!({"gpu.shared": {"total": 32, "used": 0, "free": 32, "lost": 0, "cordoned": 0}})
     );
     let mig = by_name(&listed, "fleet-mig")["gpuSlices"].clone();
     assert_eq!(
         mig,
-        json!({"mig-1g.10gb": {"total": 4, "used": 0}, "mig-3g.40gb": {"total": 1, "used": 0}})
+        json!({
+            "mig-1g.10gb": {"total": 4, "used": 0, "free": 4, "lost": 0, "cordoned": 0},
+            "mig-3g.40gb": {"total": 1, "used": 0, "free": 1, "lost": 0, "cordoned": 0},
+        })
     );
     let only = |arguments: &[&str]| {
         let list = scene
@@ -122,20 +143,29 @@ fn nodes_show_types_slices_and_faults_of_every_vendor() {
             .ok();
         list.out.lines().map(ToOwned::to_owned).collect::<Vec<_>>()
     };
-    assert_eq!(only(&["--status", "faulty"]), ["fleet-broken"]);
+    assert_eq!(
+        only(&["--status", "faulty"]),
+        ["fleet-broken", "fleet-zero"]
+    );
     for spelling in ["mi300x", "AMD_Instinct_MI300X_OAM", "amd.com/mi300x"] {
         assert_eq!(only(&["--gpu-type", spelling]), ["fleet-amd"], "{spelling}");
     }
     assert_eq!(
         only(&["--gpu-type", "nvidia.com/a100-80g"]).len(),
-        6,
+        7,
         "slices have the type of their device"
     );
     assert_eq!(
         only(&["--sort-by", "gpus", "--page-size", "3"]),
-        ["fleet-a", "fleet-amd", "fleet-cordoned"]
+        ["fleet-a", "fleet-amd", "fleet-broken"]
     );
-    assert_eq!(only(&["--page", "2", "--page-size", "8"]), ["fleet-sliced"]);
+    // Free GPUs: 8 + 8 + 7 + 4 + 2. The nodes that are cordoned or lost all have none.
+    assert_eq!(
+        only(&["--sort-by", "free", "--page-size", "3"]),
+        ["fleet-a", "fleet-amd", "fleet-broken"]
+    );
+    check_the_numbers_of_the_pool(&scene);
+    assert_eq!(only(&["--page", "2", "--page-size", "9"]), ["fleet-zero"]);
     let label = scene
         .gpuctl(&[
             "get",
@@ -168,6 +198,78 @@ fn nodes_show_types_slices_and_faults_of_every_vendor() {
             .ok()
             .out,
         ""
+    );
+}
+
+/// `get pools`, `describe pool`, `free` and the wide table show the same numbers.
+fn check_the_numbers_of_the_pool(scene: &Scene) {
+    let pools = scene.gpuctl(&["get", "pools", "-o", "json"]).ok().json();
+    let items = pools["items"].as_array().unwrap();
+    let listed = items.iter().find(|pool| pool["name"] == "fleet").unwrap();
+    let described = scene
+        .gpuctl(&["describe", "pool", "fleet", "-o", "json"])
+        .ok()
+        .json();
+    for pool in [listed, &described] {
+        let number = |field: &str| pool[field].as_u64().unwrap();
+        // 8 (a) + 8 (amd) + 2 (custom) + 4 (intel) + 8 (cordoned) + 8 (broken) + 8 (zero).
+        assert_eq!(number("gpuTotal"), 46, "{pool:#}");
+        // 1 of the broken node, and 8 of `fleet-zero`.
+        assert_eq!(
+            (number("gpuLost"), number("gpuAllocatable")),
+            (9, 37),
+            "{pool:#}"
+        );
+        assert_eq!(
+            (
+                number("gpuCordoned"),
+                number("gpuUsable"),
+                number("gpuFree")
+            ),
+            (8, 29, 29),
+            "{pool:#}"
+        );
+    }
+    // 9 of 10 nodes accept new pods.
+    assert_eq!(
+        (&listed["nodes"], &listed["nodesUsable"]),
+        (&json!(10), &json!(9))
+    );
+    let free = scene
+        .gpuctl(&["free", "--pool", "fleet", "-o", "json"])
+        .ok()
+        .json();
+    let sum = |field: &str| {
+        let items = free["items"].as_array().unwrap().iter();
+        items.map(|item| item[field].as_u64().unwrap()).sum::<u64>()
+    };
+    assert_eq!(
+        [
+            "gpuTotal",
+            "gpuFree",
+            "gpuLost",
+            "gpuCordoned",
+            "gpuStranded"
+        ]
+        .map(sum),
+        [46, 29, 9, 8, 8],
+        "{free:#}"
+    );
+    let wide = scene
+        .gpuctl(&["get", "nodes", "--pool", "fleet", "-o", "wide"])
+        .ok()
+        .out;
+    assert!(
+        wide.lines()
+            .next()
+            .unwrap()
+            .contains(" FREE LOST CORDONED "),
+        "{wide}"
+    );
+    let described = scene.gpuctl(&["describe", "node", "fleet-zero"]).ok().out;
+    assert!(
+        described.contains("8 × a100-80g: 0 held, 0 free, 8 lost"),
+        "{described}"
     );
 }
 
@@ -221,7 +323,12 @@ fn a_node_that_is_not_ready_is_faulty_and_its_gpus_stay_used() {
     );
     assert_eq!(
         (&node["gpuTotal"], &node["gpuUsed"], &node["gpuFree"]),
-        (&json!(8), &json!(3), &json!(5))
+        (&json!(8), &json!(3), &json!(0)),
+        "no job can get the other five"
+    );
+    assert_eq!(
+        (&node["gpuCordoned"], &node["gpuUsable"]),
+        (&json!(8), &json!(0))
     );
     let text = scene.gpuctl(&["describe", "node", "lost-node-0"]).ok().out;
     assert!(
@@ -339,7 +446,7 @@ fn devices_of_dynamic_resource_allocation_agree_with_the_scheduler() {
     );
     assert_eq!(
         before["gpuSlices"],
-        json!({"mig-1g.10gb": {"total": 1, "used": 0}})
+        json!({"mig-1g.10gb": {"total": 1, "used": 0, "free": 1, "lost": 0, "cordoned": 0}})
     );
     let pod = |name: &str| {
         json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "dra"}, "spec": {

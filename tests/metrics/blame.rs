@@ -133,9 +133,10 @@ fn blame_counts_the_jobs_that_failed_first_on_a_node() {
         &calm["high"],
         3.6889 * 1000.0 / calm["nodeHours"].as_f64().unwrap(),
     );
+    // The mean of both nodes, 2 failures in 2.5 hours, is 800 per 1,000 hours, within 484 to 14,450.
     assert_eq!(
         (&blamed["standsOut"], &calm["standsOut"]),
-        (&json!(true), &json!(false))
+        (&json!(false), &json!(false))
     );
     assert!(list["hoursWithoutData"].as_u64().unwrap() >= 1, "{list:#}");
     let table = run(&since, &[])
@@ -143,7 +144,7 @@ fn blame_counts_the_jobs_that_failed_first_on_a_node() {
         .says("have no kube-state-metrics data and are excluded")
         .out;
     assert!(
-        table.lines().nth(1).unwrap().starts_with("blamed") && table.contains("stands out"),
+        table.lines().nth(1).unwrap().starts_with("blamed") && !table.contains("stands out"),
         "{table}"
     );
     assert!(

@@ -1,7 +1,9 @@
 //! Two clusters with equal node and pod names but different values in one store. gpuctl answers for
 //! one cluster as with a separate store, and never adds up both.
 
+use std::net::{Shutdown, TcpListener, TcpStream};
 use std::path::PathBuf;
+use std::thread;
 
 use gpuctl_sandbox::Persona;
 use serde_json::{Value, json};
@@ -117,7 +119,7 @@ fn a_store_of_two_clusters_answers_for_one_of_them() {
             .says("--match cluster=lab");
     }
     let shared = cache("shared");
-    // Live nodes of another cluster cause a warning.
+    // Sums over live nodes of another cluster are refused.
     let foreign = store(
         "which-foreign",
         vec![Sample {
@@ -127,15 +129,19 @@ fn a_store_of_two_clusters_answers_for_one_of_them() {
         }],
         begin,
     );
-    let warned = ask(
+    let refused = ask(
         &foreign,
         &cache("foreign"),
         &["stats", "cluster", "-o", "json"],
     )
-    .ok();
-    warned
-        .says("has data about the nodes elsewhere-7, but cluster admin has ")
-        .says("the data may belong to another cluster");
+    .exits(2);
+    assert_eq!(refused.out, "");
+    refused
+        .says("has data about the nodes elsewhere-7, but none about this cluster's nodes (")
+        .says("set this cluster's Prometheus with `--prometheus URL`");
+    ask(&foreign, &cache("foreign"), &["get", "nodes"])
+        .ok()
+        .says("has data about the nodes elsewhere-7, but none about this cluster's nodes (");
     // Cached answers of one cluster are never used for another.
     let stats = |name: &str| {
         let matcher = format!("cluster={name}");
@@ -177,6 +183,85 @@ fn a_store_of_two_clusters_answers_for_one_of_them() {
         (Some("fail"), true),
         "{check:#}"
     );
+}
+
+#[test]
+fn label_of_the_exporters_alone_is_not_a_second_cluster() {
+    let begin = hours_ago(6);
+    let (start, end) = (begin.to_string(), (begin + 3 * HOUR).to_string());
+    let alone = store("which-plain", history(Variant::Plain).0, begin);
+    let label = |sample: Sample| match sample.series.starts_with("kube_") {
+        true => sample,
+        false => Sample {
+            series: sample
+                .series
+                .replacen('{', "{cluster_name=\"oke-prod\",", 1),
+            ..sample
+        },
+    };
+    let labeled = history(Variant::Plain).0.into_iter().map(label).collect();
+    let labeled = store("which-exporters", labeled, begin);
+    let cache = |name: &str| -> PathBuf { cluster().folder().join(format!("which-one-{name}")) };
+    let span = ["--start", start.as_str(), "--end", end.as_str()];
+    for command in [
+        &["report", "-o", "json"][..],
+        &["stats", "namespaces", "-o", "json"],
+    ] {
+        let command = [command, &span[..]].concat();
+        let expected = ask(&alone, &cache("alone"), &command).ok().out;
+        assert!(expected.len() > 100, "{expected}");
+        let labeled_run = ask(&labeled, &cache("labeled"), &command).ok();
+        assert_eq!(labeled_run.out, expected);
+        assert!(!labeled_run.err.contains("clusters"), "{}", labeled_run.err);
+        // The matcher of the user does not hide kube-state-metrics, which lacks the label.
+        let matched = [&command[..], &["--match", "cluster_name=oke-prod"]].concat();
+        assert_eq!(
+            ask(&labeled, &cache("matched"), &matched).ok().out,
+            expected
+        );
+    }
+}
+
+/// Starts a proxy that sends each connection to the next of these stores, as a Service does.
+fn round_robin(stores: [String; 2]) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    thread::spawn(move || {
+        let stores = stores.iter().cycle();
+        for (client, store) in listener.incoming().map_while(Result::ok).zip(stores) {
+            let server = TcpStream::connect(store.trim_start_matches("http://")).unwrap();
+            let pairs = [
+                (client.try_clone().unwrap(), server.try_clone().unwrap()),
+                (server, client),
+            ];
+            for (mut from, mut to) in pairs {
+                thread::spawn(move || {
+                    // A reset connection ends the copy, like its end.
+                    let _ = std::io::copy(&mut from, &mut to);
+                    let _ = to.shutdown(Shutdown::Write);
+                });
+            }
+        }
+    });
+    url
+}
+
+#[test]
+fn replicas_with_different_gaps_cause_a_warning() {
+    let begin = hours_ago(6);
+    let (start, end) = (begin.to_string(), (begin + 3 * HOUR).to_string());
+    let whole = store("which-whole", history(Variant::Plain).0, begin);
+    // The second replica has no samples of the first hour.
+    let torn = history(Variant::Plain).0.into_iter();
+    let torn = torn.filter(|sample| sample.at >= HOUR).collect();
+    let torn = store("which-torn", torn, begin);
+    let both = round_robin([whole.clone(), torn]);
+    let cache = |name: &str| -> PathBuf { cluster().folder().join(format!("which-{name}-cache")) };
+    let report = ["report", "-o", "json", "--start", &start, "--end", &end];
+    let message = "several replicas with different gaps share this address";
+    ask(&both, &cache("both"), &report).ok().says(message);
+    let single = ask(&whole, &cache("whole"), &report).ok();
+    assert!(!single.err.contains(message), "{}", single.err);
 }
 
 #[test]

@@ -64,7 +64,7 @@ fn views_show_the_utilization_of_nodes_pools_and_jobs() {
     );
     near(&job["pods"][0]["gpuUtilization"], 55.5);
     let text = scene.gpuctl(&["describe", "job", "work"]).ok().out;
-    assert!(text.contains("GPU use      56% mean, 31% lowest, of 2 of 2 GPUs; memory 20Gi/80Gi per GPU; 500 W in total"), "{text}");
+    assert!(text.contains("GPU use      56% mean, 31% lowest, of 2 of 2 held GPUs; memory 20Gi/80Gi per GPU; 500 W in total"), "{text}");
     let list = scene.gpuctl(&["get", "jobs"]).ok().out;
     assert!(list.contains("UTIL") && list.contains("56%"), "{list}");
     let text = scene.gpuctl(&["describe", "node", "cells-0"]).ok().out;

@@ -3,7 +3,7 @@
 use super::candidates::CandidateNode;
 use super::facts::{Facts, PendingPod};
 use gpuctl_core::model::counting::capacity::Amounts;
-use gpuctl_core::model::facts::gpu::is_device;
+use gpuctl_core::model::facts::resource::is_device;
 
 /// Sums the amounts of the device kinds that the pod requests.
 pub(super) fn devices(amounts: &Amounts, pending: &PendingPod) -> i128 {

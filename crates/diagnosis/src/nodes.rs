@@ -4,7 +4,7 @@
 use gpuctl_core::model::Node;
 use gpuctl_core::model::counting::capacity::{Amounts, lacking};
 use gpuctl_core::model::counting::device_demand::device_class;
-use gpuctl_core::model::facts::gpu::is_device;
+use gpuctl_core::model::facts::resource::is_device;
 use gpuctl_manifest::render::PodRules;
 
 /// The name of a cause, and the label, taint or resource that it is about.

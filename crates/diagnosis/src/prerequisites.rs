@@ -4,7 +4,7 @@ use super::answer::Cause;
 use super::facts::{ClaimFact, Facts};
 use gpuctl_core::model::ClaimState;
 use gpuctl_core::model::counting::capacity::Amounts;
-use gpuctl_core::model::facts::gpu::is_device;
+use gpuctl_core::model::facts::resource::is_device;
 use gpuctl_core::model::values::quantity;
 
 /// Explains why the pod's PersistentVolumeClaims cannot be mounted.

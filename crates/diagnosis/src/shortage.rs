@@ -14,7 +14,7 @@ use gpuctl_core::model::counting::candidates::ClusterCapacity;
 use gpuctl_core::model::counting::capacity::{Amounts, lacking, pods_held};
 use gpuctl_core::model::counting::device_demand::device_class;
 use gpuctl_core::model::counting::victims::victims;
-use gpuctl_core::model::facts::gpu::is_device;
+use gpuctl_core::model::facts::resource::is_device;
 use gpuctl_core::model::values::quantity;
 
 /// Maximum number of holders and nodes in one cause.

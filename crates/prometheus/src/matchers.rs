@@ -6,7 +6,11 @@ use std::str::FromStr;
 
 /// Label matchers as pairs of a label and its required value.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Matchers(Vec<(String, String)>);
+pub struct Matchers {
+    pairs: Vec<(String, String)>,
+    /// True if series without the labels match too, because an exporter does not set them.
+    includes_unlabeled: bool,
+}
 
 /// Error for a matcher that is not of the form `LABEL=VALUE`.
 #[derive(Debug, thiserror::Error)]
@@ -49,7 +53,24 @@ const BEFORE_LABELS: [&str; 6] = [
 
 impl Matchers {
     pub fn new(pairs: Vec<(String, String)>) -> Self {
-        Self(pairs)
+        Self {
+            pairs,
+            includes_unlabeled: false,
+        }
+    }
+
+    /// Also matches series that have none of the labels.
+    #[must_use]
+    pub fn or_unlabeled(self, includes_unlabeled: bool) -> Self {
+        Self {
+            includes_unlabeled,
+            ..self
+        }
+    }
+
+    /// Returns true if series without the labels match.
+    pub fn includes_unlabeled(&self) -> bool {
+        self.includes_unlabeled
     }
 
     /// Formats a suffix for messages about missing data, such as ` with cluster=prod`.
@@ -63,11 +84,11 @@ impl Matchers {
 
     /// Returns the labels with their values.
     pub fn pairs(&self) -> &[(String, String)] {
-        &self.0
+        &self.pairs
     }
 
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.pairs.is_empty()
     }
 
     /// Adds the matchers to every selector of a query.
@@ -75,12 +96,11 @@ impl Matchers {
         if self.is_empty() {
             return query.to_owned();
         }
-        let added: Vec<String> = self
-            .0
-            .iter()
-            .map(|(label, value)| format!("{label}={}", quoted(value)))
-            .collect();
-        let added = added.join(",");
+        let matcher = |(label, value): &(String, String)| match self.includes_unlabeled {
+            true => format!("{label}=~{}", quoted(&optional(value))),
+            false => format!("{label}={}", quoted(value)),
+        };
+        let added = self.pairs.iter().map(matcher).collect::<Vec<_>>().join(",");
         let bytes = query.as_bytes();
         let (mut text, mut at) = (String::with_capacity(query.len() * 2), 0);
         while at < bytes.len() {
@@ -192,6 +212,11 @@ fn braces_length(rest: &str) -> usize {
     (position + 1).min(bytes.len())
 }
 
+/// Builds a regular expression for a label that is absent or has this value.
+pub(super) fn optional(value: &str) -> String {
+    format!("{}|", regex::escape(value))
+}
+
 fn quoted(value: &str) -> String {
     format!(
         "\"{}\"",
@@ -225,24 +250,32 @@ impl FromStr for Matchers {
         if !is_label(label) || value.is_empty() || value.starts_with(['=', '~']) {
             return Err(wrong());
         }
-        Ok(Self(vec![(label.to_owned(), value.to_owned())]))
+        Ok(Self::new(vec![(label.to_owned(), value.to_owned())]))
     }
 }
 
 impl FromIterator<Self> for Matchers {
     fn from_iter<T: IntoIterator<Item = Self>>(all: T) -> Self {
-        Self(all.into_iter().flat_map(|matchers| matchers.0).collect())
+        Self::new(
+            all.into_iter()
+                .flat_map(|matchers| matchers.pairs)
+                .collect(),
+        )
     }
 }
 
 impl fmt::Display for Matchers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let pairs: Vec<String> = self
-            .0
+            .pairs
             .iter()
             .map(|(label, value)| format!("{label}={value}"))
             .collect();
-        f.write_str(&pairs.join(","))
+        f.write_str(&pairs.join(","))?;
+        match self.includes_unlabeled {
+            true => f.write_str(" (or unset)"),
+            false => Ok(()),
+        }
     }
 }
 

@@ -14,6 +14,7 @@ use gpuctl_core::protobuf::{MessageReader, Scalar, put_bytes, put_number, put_va
 
 use super::Matchers;
 use super::chunk;
+use super::matchers::optional;
 
 /// The samples of some metrics in the half-open range `[start, end)`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -159,10 +160,20 @@ pub(super) fn question(range: &SampleRange, matchers: &Matchers) -> Vec<u8> {
     // `end_timestamp_ms` is inclusive.
     put_number(&mut query, 2, (range.end.millis() - 1).cast_unsigned());
     let names = ("__name__", range.names.as_str(), PATTERN);
+    let patterns: Vec<String> = matchers
+        .pairs()
+        .iter()
+        .filter(|_| matchers.includes_unlabeled())
+        .map(|(_, value)| optional(value))
+        .collect();
     let cluster_matchers = matchers
         .pairs()
         .iter()
-        .map(|(label, value)| (label.as_str(), value.as_str(), 0));
+        .enumerate()
+        .map(|(number, (label, value))| match patterns.get(number) {
+            Some(pattern) => (label.as_str(), pattern.as_str(), PATTERN),
+            None => (label.as_str(), value.as_str(), 0),
+        });
     for (label, value, how) in std::iter::once(names).chain(cluster_matchers) {
         let mut matcher = Vec::new();
         put_number(&mut matcher, 1, how);

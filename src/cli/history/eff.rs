@@ -22,9 +22,9 @@ pub(crate) struct Eff {
     #[arg(value_name = "NAME", add = ArgValueCandidates::new(candidates::job_names))]
     pub name: String,
     /// How far back to search, as a time in RFC 3339 or Unix seconds, or a span before now such as
-    /// 7d
-    #[arg(long, value_name = "TIME", default_value = "7d")]
-    pub start: String,
+    /// 7d [default: 7d, or the start of a workload that is older]
+    #[arg(long, value_name = "TIME")]
+    pub start: Option<String>,
     /// End time, in the same formats [default: now]
     #[arg(long, value_name = "TIME")]
     pub end: Option<String>,

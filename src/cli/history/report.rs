@@ -9,14 +9,18 @@ use crate::cli::args::output::output_format;
 use crate::cli::args::value::{Expected, duration};
 use crate::config::SettingKey;
 
-/// Report GPU-hours held, used and wasted, by team, namespace, user, pool, label or annotation
+/// Report GPU-hours held, used and wasted, by team, namespace, user, pool, GPU type, node or label
 ///
 /// HELD is the number of GPU-hours that pods held GPUs, image pulls included. USED is HELD
 /// multiplied by the utilization: an hour at 40 % counts as 0.4. WASTED is the rest of the measured
 /// hours. UNKNOWN is the part of HELD without measurements, and is in neither USED nor WASTED.
 /// COVERED is the measured percentage of HELD. PARTS is the GPU-hours of MIG slices and shares,
-/// each counted as its fraction of a GPU. In column titles, H means GPU-hours. QUOTA is a number of
-/// GPUs.
+/// each counted as its fraction of a GPU. QUOTA is a number of GPUs.
+///
+/// By gpu-type, node, pool or cluster, the report also shows the CAPACITY of the nodes. It is the
+/// sum of ALLOCATED (HELD and PARTS), IDLE and UNSEEN. IDLE GPUs were held by no pod; CORDONED and
+/// LOST are those of them that pods could not get. UNSEEN are gaps of kube-state-metrics. By
+/// anything else, a note names the capacity of the cluster.
 ///
 /// With --ettr, reports the effective training time ratio (ETTR) instead: the share of the jobs'
 /// time, including waiting, during which they made progress that was not lost later.
@@ -30,12 +34,16 @@ use crate::config::SettingKey;
   gpuctl report -o html --send /reports/ --send https://hooks.example.com/… --execute
   gpuctl report --by label=project --start 2026-01-01 --end 2026-02-01 --prices prices.yaml -o csv
   gpuctl report --by team,pool --budget budget.yaml --prices prices.yaml
+  gpuctl report --by gpu-type --start month
+  gpuctl report --by team,gpu-type --prices prices.yaml
   gpuctl report --by user --ettr --checkpoint 30m
   gpuctl report --by namespace --explain
 
-prices.yaml:
+prices.yaml, in which each price but one is optional:
   currency: EUR
-  gpu_hour: 1.80
+  gpu_hour: 1.80                          # of GPUs without another price
+  gpu_types: {a100-80g: 1.80, h100-80g: 3}
+  pools: {spot: 0.90, lab: {h100-80g: 2}} # instead of the prices above
   kwh: 0.25
 
 budget.yaml, for the reported period:
@@ -44,8 +52,8 @@ budget.yaml, for the reported period:
   default: {gpu_hours: 500}
   total: {cost: 20000}")]
 pub(crate) struct Report {
-    /// Group by namespace, team, user, pool, label=KEY or annotation=KEY, or by several of them
-    /// separated by commas
+    /// Group by namespace, team, user, pool, gpu-type, node, cluster, label=KEY or annotation=KEY, or
+    /// by several of them separated by commas
     #[arg(long, visible_alias = "group", value_name = "WHAT", default_value = "namespace", value_delimiter = ',', value_parser = group_by)]
     pub by: Vec<GroupBy>,
     /// Start time in RFC 3339 or Unix seconds, a span before now such as 7d, a month such as
@@ -58,7 +66,7 @@ pub(crate) struct Report {
     /// Only pods of jobs that you submitted; kube-state-metrics must export their labels
     #[arg(long)]
     pub mine: bool,
-    /// File with the prices of a GPU-hour and a kWh
+    /// File with the prices of a GPU-hour, also by GPU type and pool, and of a kWh
     #[arg(long, value_name = "FILE")]
     pub prices: Option<PathBuf>,
     /// File with each group's budget for this time range, to show how much remains
@@ -123,10 +131,19 @@ pub(crate) enum ReportSortKey {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum GroupBy {
     Namespace,
+    /// The pool of the pod's label, or else of its node.
+    Pool,
+    GpuType,
+    Node,
+    Cluster,
     /// The argument as typed, and the label key in it.
     Label(String, String),
     Annotation(String, String),
 }
+
+/// The values of `--by`.
+const DIMENSIONS: &str =
+    "namespace, team, user, pool, gpu-type, node, cluster, label=KEY or annotation=KEY";
 
 pub(crate) fn group_by(text: &str) -> Result<GroupBy, Expected> {
     let label = |key: &str| GroupBy::Label(text.to_owned(), key.to_owned());
@@ -139,13 +156,12 @@ pub(crate) fn group_by(text: &str) -> Result<GroupBy, Expected> {
             "namespace" => Ok(GroupBy::Namespace),
             "team" => Ok(label("team")),
             "user" => Ok(label("gpuctl/user")),
-            "pool" => Ok(label("gpuctl/pool")),
-            _ => Err(Expected(
-                "namespace, team, user, pool, label=KEY or annotation=KEY",
-            )),
+            "pool" => Ok(GroupBy::Pool),
+            "gpu-type" => Ok(GroupBy::GpuType),
+            "node" => Ok(GroupBy::Node),
+            "cluster" => Ok(GroupBy::Cluster),
+            _ => Err(Expected(DIMENSIONS)),
         },
-        _ => Err(Expected(
-            "namespace, team, user, pool, label=KEY or annotation=KEY",
-        )),
+        _ => Err(Expected(DIMENSIONS)),
     }
 }

@@ -21,6 +21,7 @@ use gpuctl_core::error::Error;
 use gpuctl_core::model::facts::reading::PodKey;
 use gpuctl_core::model::{Series, UnixSeconds, Watts};
 use gpuctl_core::stats::exporters::kube_state;
+use gpuctl_core::stats::exporters::kube_state::created;
 use gpuctl_core::stats::history::allocations::{Allocation, AllocationHistory};
 use gpuctl_core::stats::history::gpu_hours::{GpuHours, Spread, Works, add_work, advice};
 use gpuctl_core::stats::history::serving_hours::ServingHours;
@@ -36,6 +37,12 @@ use target::{EffTarget, ambiguous, read_target};
 /// Seconds between two samples in the search for the workload's lifetime.
 const STEP: i64 = 300;
 
+/// How far back to search by default.
+const DEFAULT_START: &str = "7d";
+
+/// Longest range in seconds to extend to: two years.
+const MAX_SECONDS: i64 = 2 * 366 * 86_400;
+
 /// Number of hours to read concurrently.
 const MAX_CONCURRENT: usize = 3;
 
@@ -43,23 +50,41 @@ pub(crate) async fn run(args: &Eff, context: &Context) -> Result<ExitCode, Error
     let format: Format = args.output.into();
     context.terminal.set_format(format);
     let now = context.now();
-    let range = times::past(Some(&args.start), args.end.as_deref(), now)?;
+    let start = args.start.as_deref().unwrap_or(DEFAULT_START);
+    let range = times::past(Some(start), args.end.as_deref(), now)?;
     let (cluster, access) = clusters(false, context)?.swap_remove(0);
     let connection = Connection::open(&access).await?;
     let history = ClusterHistory::open(cluster, context, &connection, range.0).await?;
     let target = read_target(args, &connection).await?;
-    let Some((first, last)) = lifetime(&target, &history, range).await? else {
-        return Err(missing(&target, args, &history, range, context).await);
+    let Some((mut first, last)) = lifetime(&target, &history, range).await? else {
+        return Err(missing(&target, start, &history, range, context).await);
     };
+    // A workload of the first step of the range may be older than the range.
+    let created = if first <= range.0 + STEP {
+        created(&target, &history, range).await?
+    } else {
+        None
+    };
+    if let (Some(created), None) = (created, &args.start) {
+        first = first.min(created.max(last - MAX_SECONDS));
+    }
+    let began_before = created.filter(|created| *created < first);
+    if let Some(created) = began_before {
+        context.terminal.warn(&format!(
+            "the workload began at {}, before the start of this range: its earlier hours are not \
+             included",
+            created.timestamp()
+        ));
+    }
     let sums = sum(&target, &history, pieces(first, last), context).await?;
     crate::observe::metrics::print_warnings(context, &history.prometheus);
     let Some(top) = sums.tops.first().cloned() else {
-        return Err(missing(&target, args, &history, range, context).await);
+        return Err(missing(&target, start, &history, range, context).await);
     };
     if sums.tops.len() > 1 {
         return Err(ambiguous(&target.name, &sums.tops));
     }
-    let answer = sums.efficiency(top);
+    let answer = sums.efficiency(top, began_before.map(UnixSeconds::timestamp));
     context.terminal.print(
         &document(format, &view::document(&answer))
             .unwrap_or_else(|| view::text(&answer, context.terminal.style())),
@@ -70,14 +95,14 @@ pub(crate) async fn run(args: &Eff, context: &Context) -> Result<ExitCode, Error
 /// Builds the error for a workload that held no GPUs in the range.
 async fn missing(
     target: &EffTarget,
-    args: &Eff,
+    start: &str,
     history: &ClusterHistory<'_>,
     range: (UnixSeconds, UnixSeconds),
     context: &Context,
 ) -> Error {
     let namespace = target.namespace.as_deref();
     match past_namespace::check(namespace, history, range, context).await {
-        Ok(()) => target.not_found(&args.start),
+        Ok(()) => target.not_found(start),
         Err(error) => error,
     }
 }
@@ -119,6 +144,24 @@ async fn lifetime(
         .map(|(first, last)| ((first - STEP).max(start), (last + STEP).min(end))))
 }
 
+/// Reads when the workload or its first pod that existed in the range was created.
+async fn created(
+    target: &EffTarget,
+    history: &ClusterHistory<'_>,
+    (start, end): (UnixSeconds, UnixSeconds),
+) -> Result<Option<UnixSeconds>, Error> {
+    let query = created::query(&target.name, end - start);
+    let series = history.prometheus.query_at(&query, end).await?;
+    let is_in_namespace = |series: &&Series| {
+        let namespace = kube_state::label(series, "namespace");
+        target
+            .namespace
+            .as_deref()
+            .is_none_or(|name| namespace == Some(name))
+    };
+    Ok(created::first(series.iter().filter(is_in_namespace)))
+}
+
 /// Reads the hours concurrently and adds them up.
 async fn sum(
     target: &EffTarget,
@@ -130,7 +173,7 @@ async fn sum(
     let scope = HistoryScope {
         memory: true,
         power: true,
-        names: false,
+        ..HistoryScope::default()
     };
     let read = async |(from, to): (UnixSeconds, UnixSeconds)| {
         let answers = try_join(history.read(from, to, scope), history.servers(from, to)).await?;
@@ -187,7 +230,8 @@ impl Sums {
         add_work(&mut self.works, history, usage, is_target);
         self.wait.add(history, is_target);
         self.lifetime = extend_lifetime(self.lifetime, history, is_target);
-        self.dropped += usage.dropped;
+        let members = history.group(is_target);
+        self.dropped += usage.dropped_of(&members.whole.union(&members.parts).copied().collect());
         self.pods
             .extend(matching().map(|tenure| tenure.pod.clone()));
         let held = |slot: usize| {
@@ -201,7 +245,7 @@ impl Sums {
             .fold(self.max_held, u64::max);
     }
 
-    fn efficiency(self, top: TopOwner) -> Efficiency {
+    fn efficiency(self, top: TopOwner, began_before: Option<Timestamp>) -> Efficiency {
         let limit = usage_limit(&self.works);
         let spread = Spread {
             most: self.max_held,
@@ -211,6 +255,7 @@ impl Sums {
             |milliseconds: i64| Timestamp::from_millisecond(milliseconds).unwrap_or_default();
         Efficiency {
             top,
+            began_before,
             from: self.lifetime.map(|(from, _)| timestamp(from)),
             to: self.lifetime.map(|(_, to)| timestamp(to)),
             wait_seconds: self.wait.seconds,

@@ -1,8 +1,10 @@
-//! `gpuctl report`: sums held, used and wasted GPU-hours by namespace, team, user, pool or label.
+//! `gpuctl report`: sums held, used and wasted GPU-hours by namespace, team, user, pool or label,
+//! and the capacity by GPU type, node, pool or cluster.
 
 mod costs;
 mod delivery;
 mod gather;
+mod grouping;
 mod page;
 #[cfg(test)]
 mod tests;
@@ -30,17 +32,23 @@ use gpuctl_core::model::UnixSeconds;
 use gpuctl_core::model::values::natural::Natural;
 use gpuctl_core::stats::exporters::dialect::Quantity;
 use gpuctl_core::stats::exporters::kube_state;
+use gpuctl_core::stats::exporters::kube_state::node_state;
 use gpuctl_core::stats::exporters::query;
+use gpuctl_core::stats::history::capacity_hours::CapacityHours;
+use gpuctl_core::stats::history::costs as hour_costs;
 use gpuctl_core::stats::history::serving_hours;
 use gpuctl_view::Format;
 use gpuctl_view::document;
 use gpuctl_view::format::text::name_lines;
+use gpuctl_view::history::gap_note::gap_note;
 use gpuctl_view::history::report as view;
 use gpuctl_view::history::report::GpuHourReport;
 use gpuctl_view::history::report::Group;
+use gpuctl_view::history::report_capacity::capacity_note;
 use gpuctl_view::history::report_document::ReportDocument;
 use gpuctl_view::history::report_html;
 use gpuctl_view::history::report_page::ReportPage;
+use gpuctl_view::history::report_table;
 
 use costs::Costs;
 use delivery::Delivery;
@@ -48,16 +56,8 @@ use gather::GroupTotals;
 use gather::ReportTotals;
 use gather::gather;
 use gpuctl_core::stats::history::job_time::GroupValues;
+use grouping::Grouping;
 use page::ReportWindow;
-
-impl GroupBy {
-    fn name(&self) -> &str {
-        match self {
-            Self::Namespace => "namespace",
-            Self::Label(text, _) | Self::Annotation(text, _) => text,
-        }
-    }
-}
 
 /// Length of the range of one query, in seconds.
 pub(crate) const HOUR: i64 = 3600;
@@ -86,7 +86,9 @@ pub(crate) async fn run(args: &Report, context: &Context) -> Result<ExitCode, Er
         true => Some(own_name(&connection).await?),
         false => None,
     };
-    let mut totals = gather(args, &history, pieces(start, end), user.as_deref(), context).await?;
+    let cluster = page::cluster_name(&history, context)?;
+    let grouping = Grouping::new(args, user.as_deref(), &cluster, context);
+    let mut totals = gather(args, &history, pieces(start, end), &grouping, context).await?;
     let unseen = context.access.namespace.as_deref();
     let unseen = unseen.filter(|_| totals.groups.is_empty());
     past_namespace::check(unseen, &history, (start, end), context).await?;
@@ -99,10 +101,13 @@ pub(crate) async fn run(args: &Report, context: &Context) -> Result<ExitCode, Er
     };
     metrics::print_warnings(context, &history.prometheus);
     warn_of_gaps(args, &totals, context);
+    if let Some(warning) = costs.without_price(totals.hours_of_groups()) {
+        context.terminal.warn(&warning);
+    }
     let window = ReportWindow {
         start,
         end,
-        user: user.as_deref(),
+        grouping: &grouping,
         hours: totals.hours,
         without_data: totals.without_data,
     };
@@ -110,15 +115,20 @@ pub(crate) async fn run(args: &Report, context: &Context) -> Result<ExitCode, Er
     let facts = match needs_facts {
         true => {
             let workloads = std::mem::take(&mut totals.workloads);
-            Some(page::facts(args, window, workloads, &costs, &history.cluster, context).await?)
+            let name = cluster.clone();
+            Some(page::facts(args, window, workloads, &costs, name, context).await?)
         }
         false => None,
     };
-    let groups = rows(args, totals.groups, &costs, &quotas);
-    let mut total = Group::default();
+    let mut total = Group {
+        cost: costs.of_all(totals.hours_of_groups()),
+        allowance: costs.budget.as_ref().and_then(|budget| budget.total),
+        unheld: totals.unheld(),
+        ..Group::default()
+    };
+    let capacity = totals.capacity.filter(|_| grouping.has_nodes());
+    let groups = rows(args, totals.groups, capacity.as_ref(), &costs, &quotas);
     groups.iter().for_each(|group| total.add(group));
-    total.cost = costs.of_gpu_hours(&total.account);
-    total.allowance = costs.budget.as_ref().and_then(|budget| budget.total);
     let dimensions = args.by.iter().map(GroupBy::name).collect::<Vec<_>>();
     let report = GpuHourReport {
         by: &dimensions.join(","),
@@ -144,11 +154,17 @@ pub(crate) async fn run(args: &Report, context: &Context) -> Result<ExitCode, Er
 /// Warns if the cluster exports no labels, or if hours have no data.
 fn warn_of_gaps(args: &Report, totals: &ReportTotals, context: &Context) {
     let groups = &totals.groups;
-    if !args.by.contains(&GroupBy::Namespace)
-        && !groups.is_empty()
-        && groups.keys().all(|keys| keys.iter().all(Option::is_none))
+    let labels = || args.by.iter().enumerate().filter(|(_, by)| by.has_labels());
+    let has_value = |index: usize| groups.keys().any(|values| values[index].is_some());
+    if !groups.is_empty()
+        && !args.by.contains(&GroupBy::Namespace)
+        && labels().next().is_some()
+        && !labels().any(|(index, _)| has_value(index))
     {
         context.terminal.warn(LABEL_NOT_EXPORTED);
+    }
+    if args.by.contains(&GroupBy::GpuType) {
+        warn_of_unknown_types(args, totals, context);
     }
     let ReportTotals {
         hours,
@@ -157,8 +173,30 @@ fn warn_of_gaps(args: &Report, totals: &ReportTotals, context: &Context) {
     } = totals;
     if *without_data > 0 {
         context.terminal.warn(&format!(
-            "{without_data} of {hours} hours have no kube-state-metrics data and are excluded \
-             from the totals"
+            "{without_data} of {hours} hours have no kube-state-metrics data"
+        ));
+    }
+    if let Some(message) = gap_note(&totals.account(), totals.unobserved, totals.length) {
+        context.terminal.warn(&message);
+    }
+}
+
+/// Names how much was held on GPUs whose type is unknown.
+fn warn_of_unknown_types(args: &Report, totals: &ReportTotals, context: &Context) {
+    let index = args.by.iter().position(|by| *by == GroupBy::GpuType);
+    let is_unknown = |values: &GroupValues| index.is_some_and(|index| values[index].is_none());
+    let unknown = totals
+        .groups
+        .iter()
+        .filter(|(values, _)| is_unknown(values));
+    let held: f64 = unknown
+        .map(|(_, group)| hour_costs::sum(&group.hours).held)
+        .sum();
+    if held > 0.0 {
+        context.terminal.warn(&format!(
+            "the GPU type of {held:.1} held GPU-hours is unknown: no label of their nodes and no \
+             exporter names it; kube-state-metrics must export the label \
+             (--metric-labels-allowlist=nodes=[nvidia.com/gpu.product])"
         ));
     }
 }
@@ -167,6 +205,7 @@ fn warn_of_gaps(args: &Report, totals: &ReportTotals, context: &Context) {
 fn rows(
     args: &Report,
     mut groups: BTreeMap<GroupValues, GroupTotals>,
+    capacity: Option<&BTreeMap<GroupValues, CapacityHours>>,
     costs: &Costs,
     quotas: &BTreeMap<String, f64>,
 ) -> Vec<Group> {
@@ -183,14 +222,15 @@ fn rows(
         let name = view::joined(&values);
         Group {
             quota: name.as_ref().and_then(|name| quotas.get(name)).copied(),
-            cost: costs.of_gpu_hours(&totals.account),
+            cost: costs.of_hours(&totals.hours),
+            unheld: capacity.map(|capacity| capacity.get(&values).cloned().unwrap_or_default()),
             allowance: costs
                 .budget
                 .as_ref()
                 .and_then(|budget| budget.for_group(name.as_deref())),
             keys: dimension_names().zip(values).collect(),
             name,
-            account: totals.account,
+            account: hour_costs::sum(&totals.hours),
             jobs: totals.jobs,
             serving: totals.serving,
         }
@@ -234,16 +274,22 @@ fn text(
         return text;
     }
     match (args.output, facts) {
-        (ReportFormat::Markdown, _) => view::markdown(report),
+        (ReportFormat::Markdown, _) => report_table::markdown(report),
         (ReportFormat::Html, Some(facts)) => report_html::page(report, facts),
         (ReportFormat::Name, _) => name_lines(&view::names(report)),
-        _ => view::table(report, format, !args.no_headers, context.terminal.style()),
+        _ => report_table::table(report, format, !args.no_headers, context.terminal.style()),
     }
 }
 
 fn print_notes(args: &Report, report: &GpuHourReport, context: &Context) {
     if matches!(args.output, ReportFormat::Table) && !report.groups.is_empty() {
-        context.terminal.note(view::units(report));
+        context.terminal.note(&report_table::units(report));
+    }
+    if matches!(args.output, ReportFormat::Table)
+        && !args.ettr
+        && let Some(note) = capacity_note(report)
+    {
+        context.terminal.note(&note);
     }
     if report.groups.is_empty() {
         let whose = if args.mine {
@@ -290,7 +336,9 @@ fn explained() -> String {
             "held, waited",
             kube_state::pod_facts(kube_state::PodQuery::Phases, &["POD"], "pod", hour),
         ),
-        ("parts", kube_state::node_labels(hour)),
+        ("parts, gpu-type, pool", kube_state::node_labels(hour)),
+        ("capacity", kube_state::capacity(hour)),
+        ("cordoned, lost", node_state::worst(&["NODE"], "node", hour)),
         ("parts", query::claimed(hour)),
         ("quota", kube_state::quotas()),
         (

@@ -282,6 +282,12 @@ fn sort(rows: &mut [HourlyRow], key: StatsSortKey, descending: bool) {
     }
 }
 
+/// Returns the first start of an hour at or after a time, for clocks `offset` seconds ahead of UTC.
+fn first_hour(start: UnixSeconds, offset: i64) -> UnixSeconds {
+    let hour = UnixSeconds((start + offset).spans_of(HOUR) * HOUR) - offset;
+    if hour < start { hour + HOUR } else { hour }
+}
+
 impl HourArgs {
     fn options(&self) -> ListOptions {
         ListOptions {
@@ -290,11 +296,11 @@ impl HourArgs {
         }
     }
 
-    /// The start of the first full hour, and the end of the range.
+    /// The start of the first full hour, and the end of the range. Hours are those of the local
+    /// clock, so that a day starts with an hour also at UTC+05:30.
     fn bounds(&self, now: Timestamp) -> Result<(UnixSeconds, UnixSeconds), Error> {
         let (start, end) = times::past(self.start.as_deref(), self.end.as_deref(), now)?;
-        let first = UnixSeconds(start.spans_of(HOUR) * HOUR);
-        Ok((if first < start { first + HOUR } else { first }, end))
+        Ok((first_hour(start, times::local_offset(start)), end))
     }
 }
 
@@ -322,5 +328,21 @@ impl WorkloadStatsArgs {
             Direction::Desc
         };
         self.order_direction.unwrap_or(default) == Direction::Desc
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hours_start_where_local_hours_start() {
+        // 2026-11-25T18:30:00Z is midnight at +05:30 and 00:15 at +05:45.
+        let midnight = UnixSeconds(1_795_631_400);
+        assert_eq!(first_hour(midnight, 19_800), midnight);
+        assert_eq!(first_hour(midnight - 1, 19_800), midnight);
+        assert_eq!(first_hour(midnight, 20_700), midnight + 2700);
+        assert_eq!(first_hour(midnight, 0), midnight + 1800);
+        assert_eq!(first_hour(midnight, -3600), midnight + 1800);
     }
 }

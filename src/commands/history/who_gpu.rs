@@ -6,7 +6,7 @@ use crate::cli::history::who_gpu::WhoGpu;
 use crate::context::Context;
 use crate::observe::at_time::read_at;
 use gpuctl_core::error::Error;
-use gpuctl_view::history::at_time as view;
+use gpuctl_view::history::device_at as view;
 use gpuctl_view::{Format, document};
 
 pub(crate) async fn run(args: &WhoGpu, context: &Context) -> Result<ExitCode, Error> {
@@ -14,7 +14,7 @@ pub(crate) async fn run(args: &WhoGpu, context: &Context) -> Result<ExitCode, Er
     context.terminal.set_format(format);
     let (node, device) = &args.gpu;
     let answer = read_at(args.at.as_deref(), context, |state| {
-        view::device(state, node, device.index)
+        view::device(state, node, device)
     })
     .await?;
     context

@@ -95,7 +95,11 @@ impl JobListing<'_> {
         } else {
             read_progress(self.connection, &jobs, self.context.now()).await
         };
-        let row = |(index, (job, state)): (usize, (Job, State))| {
+        let row = |(index, (mut job, state)): (usize, (Job, State))| {
+            if job.gpu_type.is_none() {
+                let held_types = |readings| live::gpu_types_of(readings, &job);
+                job.gpu_type = readings.as_ref().and_then(held_types);
+            }
             let figures = readings
                 .as_ref()
                 .map(|readings| live::figures_of(readings, &job));

@@ -19,6 +19,7 @@ use crate::lookup;
 use gpuctl_core::error::{Error, ErrorName};
 use gpuctl_core::model::values::natural;
 use gpuctl_core::stats::score::selection::Scored;
+use gpuctl_core::stats::score::value::Band;
 use gpuctl_local::files;
 use gpuctl_view::format::text::name_lines;
 use gpuctl_view::score::exposition;
@@ -145,7 +146,7 @@ pub(crate) async fn run(args: &ScoreArgs, context: &Context) -> Result<ExitCode,
         if analysis.devices.is_empty() {
             context.terminal.note("no GPU is held");
         } else if args.what == ScoreView::Low && !analysis.devices.iter().any(Scored::is_low) {
-            context.terminal.note("no held GPU is low");
+            note_none_low(&analysis.devices, context);
         }
     }
     // Write all outputs, even after an error.
@@ -177,6 +178,21 @@ pub(crate) async fn run(args: &ScoreArgs, context: &Context) -> Result<ExitCode,
     let last_error = errors.pop();
     errors.iter().for_each(|error| context.terminal.fail(error));
     last_error.map_or(Ok(ExitCode::SUCCESS), Err)
+}
+
+/// Says that no GPU is low. An unknown score is not evidence of work.
+fn note_none_low(devices: &[Scored], context: &Context) {
+    let all = devices.len();
+    let is_unknown = |device: &&Scored| device.score.band == Band::Unknown;
+    match devices.iter().filter(is_unknown).count() {
+        0 => context.terminal.note("no held GPU is low"),
+        unknown if unknown == all => context.terminal.warn(&format!(
+            "no score is known: {unknown} of {all} held GPUs have too few samples in the window"
+        )),
+        unknown => context.terminal.note(&format!(
+            "no held GPU with a known score is low; {unknown} of {all} are unknown"
+        )),
+    }
 }
 
 /// Writes a world-readable file: node-exporter runs as another user.

@@ -35,4 +35,17 @@ impl MetricsApi<'_> {
             .filter_map(|pod| pod["metadata"]["uid"].as_str());
         Ok(uids.map(ToOwned::to_owned).collect())
     }
+
+    /// Reads the names and addresses of some nodes.
+    pub async fn some_nodes(self) -> Result<Vec<(String, Vec<String>)>, Failure> {
+        let list: Value = self.0.get(&format!("/api/v1/nodes?limit={ENOUGH}")).await?;
+        let node = |node: &Value| {
+            let addresses = node["status"]["addresses"].as_array().into_iter().flatten();
+            let addresses = addresses.filter_map(|address| address["address"].as_str());
+            let name = node["metadata"]["name"].as_str()?.to_owned();
+            Some((name, addresses.map(ToOwned::to_owned).collect()))
+        };
+        let items = list["items"].as_array().into_iter().flatten();
+        Ok(items.filter_map(node).collect())
+    }
 }

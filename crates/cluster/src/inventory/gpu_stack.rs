@@ -7,9 +7,10 @@ use crate::transport::decode::{Condition, ListPage, WirePod};
 use crate::{Failure, handles::InventoryApi};
 use gpuctl_core::model::facts::gpu_stack::{StackLink, StackPod};
 
-/// Label values and the components that they identify. Sources: NVIDIA/gpu-operator assets,
-/// NVIDIA/k8s-device-plugin, NVIDIA/dcgm-exporter, ROCm/gpu-operator and ROCm/k8s-device-plugin.
-const PROGRAMS: [(&str, StackLink); 11] = [
+/// Label values, each with the component that it identifies. Sources: NVIDIA/gpu-operator assets,
+/// NVIDIA/k8s-device-plugin, NVIDIA/dcgm-exporter, ROCm/gpu-operator, ROCm/k8s-device-plugin,
+/// utkuozdemir/nvidia_gpu_exporter, Ascend/mind-cluster, intel/xpumanager and docs.habana.ai.
+const PROGRAMS: [(&str, StackLink); 16] = [
     ("nvidia-driver-daemonset", StackLink::Driver),
     ("nvidia-container-toolkit-daemonset", StackLink::Toolkit),
     ("nvidia-device-plugin-daemonset", StackLink::DevicePlugin),
@@ -18,7 +19,12 @@ const PROGRAMS: [(&str, StackLink); 11] = [
     ("amd-gpu-device-plugin", StackLink::DevicePlugin),
     ("gpu-feature-discovery", StackLink::FeatureDiscovery),
     ("nvidia-dcgm-exporter", StackLink::Exporter),
+    ("nvidia-dcgm-exporter-dra", StackLink::Exporter),
     ("dcgm-exporter", StackLink::Exporter),
+    ("nvidia-gpu-exporter", StackLink::Exporter),
+    ("habana-metric-exporter-ds", StackLink::Exporter),
+    ("npu-exporter", StackLink::Exporter),
+    ("intel-xpumanager", StackLink::Exporter),
     ("device-metrics-exporter", StackLink::Exporter),
     ("metrics-exporter", StackLink::Exporter),
 ];

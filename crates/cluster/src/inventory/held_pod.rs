@@ -13,6 +13,7 @@ use crate::transport::decode::{ListPage, PodSpec, Running};
 use crate::transport::list::Page;
 use crate::transport::shared_texts::SharedTexts;
 use gpuctl_core::model::contract::labels::{JOB, MANAGED_BY, MANAGED_BY_US};
+use gpuctl_core::model::facts::gpu_group;
 use gpuctl_core::model::values::omissions;
 use gpuctl_core::model::values::omissions::Omission;
 use gpuctl_core::model::{Consumer, MachineRequests};
@@ -72,11 +73,12 @@ impl HeldStatus<'_> {
     }
 }
 
-/// The two labels that identify a pod's job. All other labels are skipped.
+/// The pod labels that identify the job and the pods on the same device; all others are skipped.
 #[derive(Default)]
 struct JobLabels {
     is_ours: bool,
     job: Option<String>,
+    gpu_groups: Vec<String>,
 }
 
 impl<'de> Deserialize<'de> for JobLabels {
@@ -101,6 +103,10 @@ impl<'de> Deserialize<'de> for JobLabels {
                             result.is_ours = labels.next_value::<Text<'de>>()?.0 == MANAGED_BY_US;
                         }
                         JOB => result.job = Some(labels.next_value::<Text<'de>>()?.0.into_owned()),
+                        key if gpu_group::is_group(key) => {
+                            let value = labels.next_value::<Text<'de>>()?.0;
+                            result.gpu_groups.push(value.into_owned());
+                        }
                         _ => drop(labels.next_value::<IgnoredAny>()?),
                     }
                 }
@@ -151,6 +157,11 @@ impl ConsumerReader {
         let node = Some(&*pod.spec.node_name)
             .filter(|node| !node.is_empty())
             .map(|node| self.texts.intern(node));
+        let gpu_groups = labels
+            .gpu_groups
+            .iter()
+            .map(|group| self.texts.intern(group))
+            .collect();
         let total = pod.spec.total();
         if total.is_absurd {
             omissions::note(
@@ -174,7 +185,8 @@ impl ConsumerReader {
             runs_since: pod.status.runs_since(),
             job,
             devices,
-            asks_for_devices: pod.spec.asks_for_devices(),
+            asks_for_devices: pod.spec.asks_for_devices() || !labels.gpu_groups.is_empty(),
+            gpu_groups,
             requests: MachineRequests {
                 cpu_milli: total.cpu_milli,
                 memory_bytes: total.memory_bytes,

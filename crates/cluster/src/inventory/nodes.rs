@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use futures::future::join3;
 use serde::Deserialize;
 
+use gpuctl_core::model::facts::resource::VOLCANO_REGISTER;
 use gpuctl_core::model::{Node, Nodes, Taint};
 
 use super::devices::claimable;
@@ -135,8 +136,8 @@ fn picked(
 
 impl WireNode<'_> {
     fn node(&self) -> Node {
-        // HAMi registers the devices that it shares in node annotations.
-        let is_hami = |key: &str| key.starts_with("hami.io/");
+        // HAMi and Volcano register the devices that they share in annotations of the node.
+        let is_sharing = |key: &str| key.starts_with("hami.io/") || key == VOLCANO_REGISTER;
         Node {
             name: self.metadata.name.to_string(),
             labels: self.metadata.labels.clone(),
@@ -144,7 +145,7 @@ impl WireNode<'_> {
                 .metadata
                 .annotations
                 .iter()
-                .filter(|(key, _)| is_hami(key))
+                .filter(|(key, _)| is_sharing(key))
                 .map(|(key, value)| (key.clone(), value.clone()))
                 .collect(),
             // Only extended resources have a domain in their name.

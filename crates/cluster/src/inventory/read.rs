@@ -18,6 +18,7 @@ use crate::transport::lenient;
 use crate::transport::list::Page;
 use crate::transport::refusal::unreadable_answer;
 use crate::{Failure, handles::InventoryApi};
+use gpuctl_core::model::facts::resource::VOLCANO_REGISTER;
 use gpuctl_core::model::{Consumers, Device, HostCondition, Inventory, Node, NodeDetails};
 
 /// An inventory and the kinds that the user could not read.
@@ -270,7 +271,7 @@ fn published(node: Node) -> NodeDetails {
 impl WireHost<'_> {
     fn host(&self) -> NodeDetails {
         let metadata = &self.metadata;
-        let is_hami = |key: &str| key.starts_with("hami.io/");
+        let is_sharing = |key: &str| key.starts_with("hami.io/") || key == VOLCANO_REGISTER;
         let extended = |map: &BTreeMap<String, String>| -> BTreeMap<String, String> {
             map.iter()
                 .filter(|(key, _)| key.contains('/'))
@@ -284,12 +285,11 @@ impl WireHost<'_> {
                 annotations: metadata
                     .annotations
                     .iter()
-                    .filter(|(key, _)| is_hami(key))
+                    .filter(|(key, _)| is_sharing(key))
                     .map(|(key, value)| (key.clone(), value.clone()))
                     .collect(),
                 allocatable: extended(&self.status.allocatable),
-                // `NodeDetails` has the capacity, which includes installed but unhealthy devices.
-                capacity: BTreeMap::new(),
+                capacity: extended(&self.status.capacity),
                 machine: BTreeMap::new(),
                 taints: self.spec.taints(),
                 schedulable: !self.spec.unschedulable,

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use gpuctl_core::model::contract::labels::CLAIMED_GPUS;
-use gpuctl_core::model::facts::gpu::is_device;
+use gpuctl_core::model::facts::resource::is_device;
 use gpuctl_core::model::values::quantity;
 use gpuctl_core::model::values::units::MOST_PER_NODE;
 

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 
 use crate::{Failure, handles::QueuesApi};
-use gpuctl_core::model::facts::gpu::is_device;
+use gpuctl_core::model::facts::resource::is_device;
 use gpuctl_core::model::values::natural::Natural;
 use gpuctl_core::model::values::quantity;
 use gpuctl_core::model::{GpuCount, Queue, QueueSystem};

@@ -92,7 +92,7 @@ fn flavors(queue: &Value) -> BTreeSet<String> {
             .into_iter()
             .flatten()
             .filter_map(Value::as_str);
-        resources.any(gpuctl_core::model::facts::gpu::is_device)
+        resources.any(gpuctl_core::model::facts::resource::is_device)
     };
     let flavors = groups
         .filter(has_devices)

@@ -7,6 +7,7 @@ use std::rc::Rc;
 use futures::future::{join, join_all};
 use serde::Deserialize;
 
+use gpuctl_core::model::facts::gpu_group;
 use gpuctl_core::model::facts::work_pod::{PodSums, WorkPod};
 use gpuctl_core::model::facts::workload::OwnerObject;
 use gpuctl_core::model::values::omissions;
@@ -90,14 +91,22 @@ impl OwnedPods {
     fn take(&mut self, page: Page<'_>) -> serde_json::Result<()> {
         let page: ListPage<OwnedPod<'_>> = page.objects()?;
         for pod in &page.items {
-            // Follow only the owners of pods with devices, because each custom owner costs a
-            // request.
+            // Custom owners need one request each, so only those of pods with devices are read.
+            let is_grouped = pod
+                .metadata
+                .labels
+                .keys()
+                .any(|key| gpu_group::is_group(key));
+            // A pod that only reserves a device for others is no workload.
+            if is_grouped && gpu_group::reserves(&pod.metadata.namespace) {
+                continue;
+            }
             let work_pod = pod.pod(&mut self.texts);
-            if work_pod.gpus > GpuCount::ZERO {
+            if work_pod.gpus > GpuCount::ZERO || is_grouped {
                 self.references.extend(reference(&pod.metadata));
             }
             match &work_pod.parent {
-                _ if pod.spec.asks_for_devices() => self.pods.push(Rc::new(work_pod)),
+                _ if pod.spec.asks_for_devices() || is_grouped => self.pods.push(Rc::new(work_pod)),
                 Some(_) if self.other_pods == OtherPods::Named => self.pods.push(Rc::new(work_pod)),
                 Some(parent) => self
                     .others

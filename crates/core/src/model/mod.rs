@@ -8,6 +8,7 @@ pub mod values;
 
 pub use counting::consumer::{Consumer, Consumers, MachineRequests};
 pub use counting::forest::Forest;
+pub use counting::held_use::HeldUse;
 pub use counting::inventory::{Count, Inventory};
 pub use counting::node_usage::{Device, Holder, NodeUsage};
 pub use facts::claim::{Claim, ClaimState};

@@ -50,6 +50,9 @@ pub struct Bundle {
     /// Label matchers that restrict Prometheus queries to this cluster.
     #[serde(default)]
     pub matchers: Vec<(String, String)>,
+    /// True if series without these labels match too.
+    #[serde(default)]
+    pub matchers_include_unlabeled: bool,
     /// The label that distinguishes several clusters, if this cluster's value was unknown.
     #[serde(default)]
     pub unclear: Option<(String, Vec<String>)>,
@@ -156,6 +159,7 @@ impl Bundle {
             namespace,
             prometheus: None,
             matchers: Vec::new(),
+            matchers_include_unlabeled: false,
             unclear: None,
             lists: BTreeMap::new(),
             answers: Mutex::default(),

@@ -66,6 +66,7 @@ pub use role::{BindingSubject, ProxyGrant, RoleSet, SubjectKind, dns_name, roles
 pub use secret::{Registry, opaque, registry};
 pub use storage::{FILES_KIB, claim_name, file_key, files_name};
 pub use supervisor::policy_name;
+pub use tolerations::is_temporary;
 pub use volume_facts::{ClaimSource, JobClaim, VolumeFacts, VolumeNeeds, VolumeUser};
 pub use volume_judge::judge_volumes;
 pub use volume_rules::{NodeVolumes, VolumeFinding, VolumeRules};

@@ -172,10 +172,14 @@ fn selected_nodes<'n>(
 
 /// Returns true if a taint excludes pods permanently. Taints for a node's conditions are temporary.
 fn excludes_pods(taint: &Taint) -> bool {
-    let transient = ["node.kubernetes.io/", "node.cloudprovider.kubernetes.io/"]
+    matches!(taint.effect.as_str(), "NoSchedule" | "NoExecute") && !is_temporary(&taint.key)
+}
+
+/// Returns true if Kubernetes or a cloud sets and removes taints with this key.
+pub fn is_temporary(key: &str) -> bool {
+    ["node.kubernetes.io/", "node.cloudprovider.kubernetes.io/"]
         .iter()
-        .any(|prefix| taint.key.starts_with(prefix));
-    matches!(taint.effect.as_str(), "NoSchedule" | "NoExecute") && !transient
+        .any(|prefix| key.starts_with(prefix))
 }
 
 pub(super) fn with_site(mut tolerations: Vec<Toleration>, job: &JobDocument) -> Vec<Toleration> {

@@ -22,6 +22,16 @@ fn selectors_get_the_cluster_label() {
     assert_eq!(Matchers::default().narrowed("up"), "up");
 }
 
+#[test]
+fn label_that_an_exporter_lacks_is_optional() {
+    let matchers = Matchers::from_str("cluster=a.b").unwrap();
+    let matchers = matchers.or_unlabeled(true);
+    let narrowed = matchers.narrowed("kube_pod_info");
+    assert_eq!(narrowed, r#"kube_pod_info{cluster=~"a\\.b|"}"#);
+    parse(&narrowed).unwrap();
+    assert_eq!(matchers.to_string(), "cluster=a.b (or unset)");
+}
+
 proptest! {
     #[test]
     fn matchers_are_added_to_every_selector(

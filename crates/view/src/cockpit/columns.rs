@@ -29,7 +29,18 @@ const fn right(title: &'static str, yields: u8) -> CockpitColumn {
 
 const CURVE: CockpitColumn = left("LAST 30 MIN", 3);
 
-/// Returns the columns of a tab from left to right.
+const TYPE_COLUMNS: [CockpitColumn; 8] = [
+    left("GPU TYPE", 0),
+    right("NODES", 0),
+    right("GPUS", 0),
+    right("HELD", 0),
+    right("FREE", 0),
+    right("LOST", 1),
+    right("CORDONED", 2),
+    right("UTIL", 0),
+];
+
+/// Lists the columns of a tab from left to right.
 pub(crate) fn columns(tab: Tab) -> Vec<CockpitColumn> {
     match tab {
         Tab::Jobs => vec![
@@ -81,13 +92,6 @@ pub(crate) fn columns(tab: Tab) -> Vec<CockpitColumn> {
             right("RUNNING", 0),
             right("WAITING", 0),
         ],
-        Tab::Overview => vec![
-            left("GPU TYPE", 0),
-            right("NODES", 0),
-            right("GPUS", 0),
-            right("HELD", 0),
-            right("FREE", 0),
-            right("UTIL", 0),
-        ],
+        Tab::Overview => TYPE_COLUMNS.to_vec(),
     }
 }

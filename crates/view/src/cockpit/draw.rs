@@ -15,8 +15,9 @@ use super::heat::map;
 use super::lists::Tab;
 use super::rows::Row;
 use super::{Cockpit, CockpitSnapshot, Pane};
-use crate::format::coverage::percent;
+use crate::format::coverage::{basis, percent};
 use crate::format::text::{clean, count, or_dash};
+use crate::nodes::numbers::withheld_text;
 use help::draw_help;
 
 /// Keys shown in the last line.
@@ -61,9 +62,10 @@ fn head_line(cockpit: &Cockpit, width: usize) -> Line<'static> {
         Some(gpus) => parts.extend([
             count(snapshot.nodes.len() as u64, "node"),
             format!(
-                "{} of {} held",
+                "{} of {} held{}",
                 or_dash(gpus.used),
-                count(gpus.total, "GPU")
+                count(gpus.total, "GPU"),
+                withheld_text(gpus)
             ),
         ]),
         None => parts.push("nodes not visible".to_owned()),
@@ -103,14 +105,9 @@ fn head_line(cockpit: &Cockpit, width: usize) -> Line<'static> {
 /// Formats the mean utilization of the held GPUs, and how many of them were sampled.
 fn use_of_held(snapshot: &CockpitSnapshot) -> String {
     let held_use = &snapshot.held_use;
-    match held_use.utilization {
+    match held_use.utilization() {
         Some(utilization) => {
-            let held = snapshot.count.and_then(|gpus| gpus.used);
-            format!(
-                "{} used, {}",
-                percent(Some(utilization)),
-                held_use.basis(held)
-            )
+            format!("{} used, {}", percent(Some(utilization)), basis(held_use))
         }
         None if snapshot.gpus.is_empty() => "no metrics".to_owned(),
         None => "no held GPU is measured".to_owned(),
@@ -212,6 +209,7 @@ fn draw_list(cockpit: &mut Cockpit, frame: &mut Frame<'_>, area: Rect) {
         let size = (usize::from(area.width), usize::from(area.height / 2));
         let lines = map(
             gpus,
+            &cockpit.snapshot.nodes_by_name(),
             rows.get(selected).map(|row| row.key.as_str()),
             size,
             cockpit.style.color,

@@ -1,7 +1,7 @@
 //! Draws the cockpit's heat map: a line per node, or several nodes per line, with one character per
 //! GPU. The height and color of the character show the utilization.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Span};
@@ -11,14 +11,15 @@ use super::snapshot::gpu_name;
 use crate::format::text::clean;
 use gpuctl_core::model::values::natural::Natural;
 use gpuctl_core::model::values::whole;
-use gpuctl_core::model::{Percent, Reading};
+use gpuctl_core::model::{NodeUsage, Percent, Reading};
 
-/// Renders one GPU: `▁` to `█` by utilization, `·` if free, `!` if faulty, `?` if its utilization
-/// is unknown.
-fn cell(gpu: &Reading, color: bool) -> (char, Style) {
+/// Draws one GPU: `▁` to `█` by utilization, `·` when it is free, `×` when no pod holds it and no
+/// job can get it, `!` when it is faulty, `?` when its utilization is unknown.
+fn cell(gpu: &Reading, node: Option<&NodeUsage>, color: bool) -> (char, Style) {
     const BLOCKS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     let (letter, tint) = match (&gpu.fault, gpu.held, gpu.utilization) {
         (Some(_), ..) => ('!', Tint::Bad),
+        (None, Some(false), _) if node.is_some_and(has_none_free) => ('×', Tint::Dim),
         (None, Some(false), _) => ('·', Tint::Dim),
         (None, _, None) => ('?', Tint::Dim),
         (None, _, Some(Percent(value))) => {
@@ -30,10 +31,16 @@ fn cell(gpu: &Reading, color: bool) -> (char, Style) {
     (letter, style(tint, color))
 }
 
-/// Draws the map in lines of at most `width` columns. If `height` lines are not enough, draws the
-/// lines around the selected GPU.
+/// Whether no job can get a GPU of this node.
+fn has_none_free(node: &NodeUsage) -> bool {
+    !node.accepts_pods() || node.gpus.total > 0 && node.gpus.free() == Some(0)
+}
+
+/// Draws the map with lines of at most `width` columns. If it needs more than `height` lines, it
+/// shows the lines around the selected GPU.
 pub(super) fn map<'g>(
     gpus: impl Iterator<Item = &'g Reading>,
+    hosts: &HashMap<&str, &NodeUsage>,
     selected: Option<&str>,
     (width, height): (usize, usize),
     color: bool,
@@ -59,7 +66,7 @@ pub(super) fn map<'g>(
             let label: String = clean(name).chars().take(name_width).collect();
             spans.push(Span::raw(format!("{label:<name_width$} ")));
             for gpu in gpus {
-                let (letter, mut style) = cell(gpu, color);
+                let (letter, mut style) = cell(gpu, hosts.get(name).copied(), color);
                 if selected == Some(gpu_name(gpu).as_str()) {
                     style = style.add_modifier(Modifier::REVERSED);
                     of_selected = lines.len();

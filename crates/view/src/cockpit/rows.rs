@@ -9,6 +9,8 @@ use crate::TextStyle;
 use crate::format::chart::{ChartFrame, spark};
 use crate::format::coverage::percent;
 use crate::format::text::{age, clean, joined, or_dash};
+use gpuctl_core::model::counting::held_use::held_figures;
+use gpuctl_core::model::counting::inventory;
 use gpuctl_core::model::facts::workload::WorkloadState;
 use gpuctl_core::model::values::natural;
 use gpuctl_core::model::{Figures, NodeHealth, NodeUsage, Queue, Reading};
@@ -97,9 +99,12 @@ fn rows_in_scope(
             })
             .map(|node| node_row(node, order, curve))
             .collect(),
-        Tab::Gpus => gpus_in_scope(snapshot, scope)
-            .map(|gpu| gpu_row(gpu, order, curve))
-            .collect(),
+        Tab::Gpus => {
+            let nodes = snapshot.nodes_by_name();
+            gpus_in_scope(snapshot, scope)
+                .map(|gpu| gpu_row(gpu, nodes.get(&*gpu.node).copied(), order, curve))
+                .collect()
+        }
         Tab::Queues => snapshot.queues.iter().flatten().map(queue_row).collect(),
         Tab::Overview => type_rows(snapshot),
     }
@@ -251,14 +256,31 @@ fn kind_of(node: &NodeUsage) -> String {
     joined(&node.kinds())
 }
 
-fn gpu_row(gpu: &Reading, order: Order, curve: &dyn Fn(&str) -> (String, Tint)) -> Row {
+/// Says whether a job can get a GPU that no pod holds.
+fn unheld(node: Option<&NodeUsage>) -> &'static str {
+    match node {
+        Some(node) if !node.accepts_pods() => "cordoned",
+        Some(node) if node.gpus.lost > 0 => "free or lost",
+        _ => "free",
+    }
+}
+
+fn gpu_row(
+    gpu: &Reading,
+    node: Option<&NodeUsage>,
+    order: Order,
+    curve: &dyn Fn(&str) -> (String, Tint),
+) -> Row {
     let figures = Figures::from_readings(std::iter::once(gpu));
     let holder = gpu.holders.first().cloned();
-    // Show a fault instead of the holder.
-    let holder_text = match (&holder, gpu.held, &gpu.fault) {
-        (_, _, Some(fault)) => (clean(fault).into_owned(), Tint::Bad),
-        (Some((namespace, pod)), _, None) => plain(format!("{}/{}", clean(namespace), clean(pod))),
-        (None, Some(false), None) => ("free".to_owned(), Tint::Dim),
+    let name = holder
+        .as_ref()
+        .map(|(namespace, pod)| format!("{}/{}", clean(namespace), clean(pod)));
+    let holder_text = match (name, gpu.held, gpu.fault.as_deref().map(clean)) {
+        (Some(name), _, Some(fault)) => (format!("{name} {fault}"), Tint::Bad),
+        (None, _, Some(fault)) => (fault.into_owned(), Tint::Bad),
+        (Some(name), _, None) => plain(name),
+        (None, Some(false), None) => (unheld(node).to_owned(), Tint::Dim),
         (None, _, None) => ("-".to_owned(), Tint::Dim),
     };
     let key = gpu_name(gpu);
@@ -337,15 +359,16 @@ fn type_rows(snapshot: &CockpitSnapshot) -> Vec<Row> {
             .iter()
             .filter(|node| kind_of(node) == kind)
             .collect();
-        let count =
-            gpuctl_core::model::counting::inventory::total(nodes.iter().map(|node| node.gpus));
-        let figures = Figures::from_readings(nodes.iter().flat_map(|node| node.held_devices()));
+        let count = inventory::total(nodes.iter().map(|node| node.gpus));
+        let figures = held_figures(nodes.iter().copied());
         let cells = vec![
             plain(clean(&kind)),
             plain(nodes.len().to_string()),
             plain(count.total.to_string()),
             plain(or_dash(count.used)),
             plain(or_dash(count.free())),
+            plain(count.lost.to_string()),
+            plain(count.cordoned.to_string()),
             utilization(&figures),
         ];
         Row {

@@ -4,13 +4,13 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use jiff::Timestamp;
 
-use crate::format::coverage::{Coverage, HeldUse};
+use crate::format::coverage::Coverage;
 use crate::format::text::joined;
 use crate::workloads::top::TopSummary;
 use gpuctl_core::model::facts::workload::{QUEUED, WorkloadState};
 use gpuctl_core::model::{
-    Consumers, Count, Figures, GpuCount, Inventory, NodeUsage, Percent, Point, Queue, Reading,
-    Readings, UnixSeconds, Workload,
+    Consumers, Count, Figures, GpuCount, HeldUse, Inventory, NodeUsage, Percent, Point, Queue,
+    Reading, Readings, UnixSeconds, Workload,
 };
 
 /// Length of the curves in milliseconds.
@@ -31,6 +31,8 @@ pub struct JobLine {
     /// Devices and slices that the workload holds.
     pub held: GpuCount,
     pub requested: GpuCount,
+    /// Devices of its pods that have no node yet.
+    pub unplaced: GpuCount,
     pub types: String,
     pub figures: Figures,
     /// When the workload was created, as in `get jobs`. Pausing and resuming do not change it.
@@ -57,7 +59,21 @@ impl JobLine {
     /// Returns true if the workload waits for GPUs. One that holds all of them may still be pulling
     /// its image.
     pub(crate) fn waits(&self) -> bool {
-        self.standing == WorkloadState::Pending && !self.is_paused && self.held < self.requested
+        self.lacking() > GpuCount::ZERO
+    }
+
+    /// Counts the GPUs that it waits for. A job that is placed in part runs and waits for the rest.
+    /// Before its pods exist, a waiting job lacks what its object requests.
+    pub(crate) fn lacking(&self) -> GpuCount {
+        let without_pods = match self.standing {
+            WorkloadState::Pending => GpuCount(self.requested.0.saturating_sub(self.held.0)),
+            _ => GpuCount::ZERO,
+        };
+        if self.is_paused {
+            GpuCount::ZERO
+        } else {
+            self.unplaced.max(without_pods)
+        }
     }
 }
 
@@ -159,14 +175,18 @@ impl CockpitSnapshot {
             .filter(|workload| !workload.has_ended() && workload.requested > GpuCount::ZERO)
             .map(|workload| line(workload, &readings, &kinds, labels.as_ref()))
             .collect();
+        let mut gpus = readings.devices;
+        if !gpus.is_empty() {
+            gpus.extend(nodes.iter().flat_map(unmeasured));
+        }
         Self {
             at,
             count,
-            held_use: HeldUse::from_readings(nodes.iter().flat_map(NodeUsage::held_devices)),
+            held_use: HeldUse::from_hosts(nodes.iter()),
             coverage,
             jobs,
             nodes,
-            gpus: readings.devices,
+            gpus,
             queues,
             narrowed_to: None,
         }
@@ -175,10 +195,10 @@ impl CockpitSnapshot {
     /// Returns the number of waiting jobs, and of the GPUs that they lack.
     pub fn waiting(&self) -> (u64, GpuCount) {
         let waiting = || self.jobs.iter().filter(|job| job.waits());
-        let lacking = waiting()
-            .map(|job| GpuCount(job.requested.0.saturating_sub(job.held.0)))
-            .sum();
-        (waiting().count() as u64, lacking)
+        (
+            waiting().count() as u64,
+            waiting().map(JobLine::lacking).sum(),
+        )
     }
 
     /// Returns the totals for the summary line.
@@ -220,13 +240,42 @@ impl CockpitSnapshot {
             .find(|job| job.namespace == namespace && job.pods.contains(pod))
     }
 
-    /// Returns the start of the curves.
+    pub(crate) fn nodes_by_name(&self) -> HashMap<&str, &NodeUsage> {
+        let nodes = self.nodes.iter();
+        nodes.map(|node| (node.name(), node)).collect()
+    }
+
+    /// Computes the time at which the curves begin.
     pub fn begin(&self) -> UnixSeconds {
         UnixSeconds::from(self.at) - PAST / 1000
     }
 }
 
-/// Returns NODE/DEVICE, which `who gpu` accepts.
+/// Lists the whole devices of a node that no exporter reports, with the numbers that are left.
+fn unmeasured(node: &NodeUsage) -> impl Iterator<Item = Reading> {
+    let whole = node.devices.iter().flatten();
+    let known: BTreeSet<u32> = whole
+        .filter(|reading| reading.slice.is_none())
+        .map(|reading| reading.index)
+        .collect();
+    let missing = node.gpus.total.saturating_sub(known.len() as u64);
+    let held = match node.gpus.used {
+        Some(0) if node.gpus.lost == 0 => Some(false),
+        Some(used) if used >= node.gpus.total => Some(true),
+        _ => None,
+    };
+    let numbers = (0_u32..).filter(move |index| !known.contains(index));
+    numbers
+        .take(usize::try_from(missing).unwrap_or(0))
+        .map(move |index| Reading {
+            node: node.name().to_owned(),
+            index,
+            held,
+            ..Reading::default()
+        })
+}
+
+/// Formats the name of a GPU as NODE/DEVICE, which `who gpu` accepts.
 pub(crate) fn gpu_name(gpu: &Reading) -> String {
     format!("{}/{}", gpu.node, gpu.id())
 }
@@ -255,6 +304,10 @@ fn line(
             .map(ToOwned::to_owned),
         held: workload.gpus_held() + GpuCount(workload.slices.values().sum()),
         requested: workload.requested,
+        unplaced: live_pods()
+            .filter(|pod| pod.node.is_none())
+            .map(|pod| pod.gpus)
+            .sum(),
         types: types.into_iter().collect::<Vec<_>>().join(","),
         figures: readings.figures_of(&workload.top.namespace, &pods),
         created_at: workload.created_at(),

@@ -12,12 +12,11 @@ use ratatui::backend::TestBackend;
 use super::snapshot::JobLine;
 use super::{Cockpit, CockpitAction, CockpitSnapshot, Curves, Pane, Tab, draw};
 use crate::TextStyle;
-use crate::format::coverage::HeldUse;
 use crate::workloads::top::TopOrder;
 use gpuctl_core::model::facts::workload::WorkloadState;
 use gpuctl_core::model::{
-    Count, Figures, GpuCount, Mebibytes, Node, NodeDetails, NodeHealth, NodeUsage, Percent, Point,
-    Queue, QueueSystem, Reading, Watts,
+    Count, Figures, GpuCount, HeldUse, Inventory, Mebibytes, Node, NodeDetails, NodeHealth,
+    NodeUsage, Percent, Point, Queue, QueueSystem, Reading, Readings, Watts,
 };
 use gpuctl_core::stats::exporters::dialect::Quantity;
 use gpuctl_core::stats::history::curves::{History, Trace};
@@ -66,6 +65,7 @@ fn job(
         reason: (standing == WorkloadState::Pending).then(|| "Queued".to_owned()),
         held: GpuCount(held),
         requested: GpuCount(requested),
+        unplaced: GpuCount(0),
         types: if held > 0 {
             "a100-80g".into()
         } else {
@@ -112,16 +112,14 @@ fn snapshot() -> CockpitSnapshot {
         details: NodeDetails {
             node: Node {
                 name: name.into(),
+                schedulable: true,
                 ..Node::default()
             },
             ..NodeDetails::default()
         },
         health: NodeHealth::Active,
         reason: None,
-        gpus: Count {
-            total: 4,
-            used: Some(used),
-        },
+        gpus: Count::usable_units(4, Some(used)),
         slices: BTreeMap::new(),
         types: BTreeMap::from([("a100-80g".to_owned(), 4)]),
         cpu_used_milli: None,
@@ -137,12 +135,9 @@ fn snapshot() -> CockpitSnapshot {
     let nodes = vec![node("gpu-a-01", 4), node("gpu-a-02", 2)];
     CockpitSnapshot {
         at: Timestamp::from_second(NOW).unwrap(),
-        count: Some(Count {
-            total: 8,
-            used: Some(6),
-        }),
+        count: Some(Count::usable_units(8, Some(6))),
         coverage: None,
-        held_use: HeldUse::from_readings(nodes.iter().flat_map(NodeUsage::held_devices)),
+        held_use: HeldUse::from_hosts(nodes.iter()),
         jobs: vec![
             job(
                 "team-a",
@@ -322,6 +317,58 @@ fn only_jobs_that_lack_gpus_wait() {
     assert!(with_job(1, 2, false).contains("1 job waits for 1 GPU "));
     // A paused job does not wait.
     assert!(!with_job(0, 2, true).contains("wait"));
+}
+
+#[test]
+fn a_job_that_is_placed_in_part_waits_for_the_rest() {
+    let change = |snapshot: &mut CockpitSnapshot| {
+        let job = &mut snapshot.jobs[0];
+        (job.held, job.requested) = (GpuCount(8), GpuCount(24));
+        // One of its three pods runs, so that its state is `running`.
+        job.unplaced = GpuCount(16);
+    };
+    // 16 of bert, and 16 of llama, which holds none.
+    let head = head_of(change);
+    assert!(head.contains("2 jobs wait for 32 GPUs"), "{head}");
+    let mut cockpit = cockpit(Tab::Waiting, 100);
+    change(&mut cockpit.snapshot);
+    let body = body(&mut cockpit, 100, 9);
+    let row = body.lines().find(|line| line.contains("bert")).unwrap();
+    let cells: Vec<&str> = row.split_whitespace().collect();
+    assert_eq!(cells[3..5], ["24", "8"], "{row}");
+}
+
+#[test]
+fn gpus_without_samples_and_gpus_that_no_job_can_get_are_marked() {
+    let mut hosts = snapshot().nodes;
+    // Of the first node, one of four GPUs has no sample. The second one is cordoned.
+    hosts[0].devices.as_mut().unwrap().pop();
+    hosts[1].details.node.schedulable = false;
+    let devices = hosts.iter().flat_map(|host| host.devices.iter().flatten());
+    let readings = Readings::new(devices.cloned().collect(), 8, 0, 0);
+    let inventory = Inventory { hosts };
+    let shown = CockpitSnapshot::new(
+        Some(inventory),
+        None,
+        &[],
+        Some(readings),
+        None,
+        Timestamp::from_second(NOW).unwrap(),
+    );
+    let mut cockpit = cockpit(Tab::Gpus, 100);
+    cockpit.snapshot = shown;
+    let body = body(&mut cockpit, 100, 14);
+    assert!(body.contains("gpu-a-01 ███?  gpu-a-02 ▁?××"), "{body}");
+    assert!(body.contains("gpu-a-02/gpu-3 cordoned"), "{body}");
+}
+
+#[test]
+fn a_broken_gpu_still_names_its_holder() {
+    let mut cockpit = cockpit(Tab::Gpus, 100);
+    cockpit.snapshot.gpus[3].fault = Some("XID 79".to_owned());
+    let body = body(&mut cockpit, 100, 14);
+    let row = body.lines().find(|line| line.contains("/gpu-3")).unwrap();
+    assert!(row.contains("team-a/bert-0-x XID 79"), "{row}");
 }
 
 #[test]

@@ -3,10 +3,16 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::table::Cell;
+use crate::TextStyle;
+
+use gpuctl_core::model::counting::held_use::held_figures;
 use gpuctl_core::model::values::text::count;
 pub use gpuctl_core::model::values::units::rounded;
 use gpuctl_core::model::values::units::without_negative_zero;
-use gpuctl_core::model::{Figures, Mebibytes, Percent, Reading, Readings, Watts};
+use gpuctl_core::model::{
+    Figures, HeldUse, Mebibytes, NodeUsage, Percent, Reading, Readings, Watts,
+};
 
 /// Rounds a fraction to four decimals.
 pub(crate) fn fine(fraction: f64) -> f64 {
@@ -49,49 +55,36 @@ impl From<&Readings> for Coverage {
     }
 }
 
-/// The mean utilization of held devices, and the number of devices that were sampled.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct HeldUse {
-    /// `None` if no held device was sampled.
-    pub utilization: Option<Percent>,
-    /// Number of sampled whole devices.
-    pub sampled: u64,
-    /// Number of sampled MIG instances and partitions, which do not count as GPUs.
-    pub slices_sampled: u64,
+/// Formats which devices the mean utilization covers, as in `mean of 25 of 27 held, 2 unknown;
+/// slices 58% (4 measured)`.
+pub(crate) fn basis(held_use: &HeldUse) -> String {
+    let (sampled, parts) = (held_use.whole.sampled, held_use.parts);
+    if held_use.is_of_parts() {
+        return format!("mean of {} held", count(parts.sampled, "slice"));
+    }
+    let mut text = match (held_use.held, held_use.unmeasured()) {
+        (Some(held), Some(unknown @ 1..)) => {
+            format!("mean of {sampled} of {held} held, {unknown} unknown")
+        }
+        _ => format!("mean of {sampled} held"),
+    };
+    if parts.sampled > 0 {
+        let (mean, sampled) = (percent(parts.utilization), parts.sampled);
+        text.push_str(&format!("; slices {mean} ({sampled} measured)"));
+    }
+    text
 }
 
-impl HeldUse {
-    pub fn from_readings<'a>(held: impl Iterator<Item = &'a Reading> + Clone) -> Self {
-        let sampled = held.clone().filter(|reading| reading.utilization.is_some());
-        let slices_sampled = sampled
-            .clone()
-            .filter(|reading| reading.slice.is_some())
-            .count() as u64;
-        Self {
-            utilization: Figures::from_readings(held).utilization,
-            sampled: sampled.count() as u64 - slices_sampled,
-            slices_sampled,
-        }
-    }
-
-    /// Formats the number of sampled devices, such as `mean of 25 of 27 held, 2 unknown`. `held` is
-    /// the number of held whole devices.
-    pub(crate) fn basis(&self, held: Option<u64>) -> String {
-        let sampled = self.sampled;
-        let slices = count(self.slices_sampled, "slice");
-        let with_slices = match (sampled, self.slices_sampled) {
-            (_, 0) => String::new(),
-            (0, _) if held.unwrap_or(0) == 0 => return format!("mean of {slices} held"),
-            _ => format!(" and {slices}"),
-        };
-        match held {
-            Some(held) if held > sampled => format!(
-                "mean of {sampled} of {held} held{with_slices}, {} unknown",
-                held - sampled
-            ),
-            _ => format!("mean of {sampled} held{with_slices}"),
-        }
-    }
+/// Creates the cell of a mean utilization. On a terminal, `*` marks a mean that includes the use of
+/// other pods on shared devices.
+pub(crate) fn utilization_cell(figures: Option<Figures>, style: TextStyle) -> Cell {
+    let value = figures.and_then(|figures| figures.utilization);
+    let is_marked = style.width.is_some() && figures.is_some_and(|figures| figures.shared > 0);
+    let mark = if is_marked { "*" } else { "" };
+    Cell::measured(
+        format!("{}{mark}", percent(value)),
+        value.map(|value| format!("{value:.0}")),
+    )
 }
 
 /// Converts percent to a rate from 0 to 1, rounded to four decimals.
@@ -133,7 +126,7 @@ pub(crate) fn usage(figures: &Figures, held: u64) -> Option<String> {
     }
     let held = held.max(figures.devices);
     if held > 1 {
-        text.push_str(&format!(", of {} of {held} GPUs", figures.sampled));
+        text.push_str(&format!(", of {} of {held} held GPUs", figures.sampled));
     }
     if let Some(memory) = memory_of(figures) {
         let per_gpu = if figures.devices > 1 { " per GPU" } else { "" };
@@ -143,10 +136,32 @@ pub(crate) fn usage(figures: &Figures, held: u64) -> Option<String> {
         let in_total = if figures.devices > 1 { " in total" } else { "" };
         text.push_str(&format!("; {watts:.0} W{in_total}"));
     }
+    if figures.shared > 0 {
+        text.push_str(&format!(
+            "; includes other pods on {}",
+            count(figures.shared, "shared GPU")
+        ));
+    }
     Some(text)
 }
 
-/// Formats a number with up to one decimal, such as `68` or `79.7`.
+/// Formats the use of the held GPUs of nodes like `usage`, and counts the devices that may be held
+/// by pods that the exporter does not name.
+pub(crate) fn usage_of_nodes<'n>(
+    hosts: impl Iterator<Item = &'n NodeUsage> + Clone,
+) -> Option<String> {
+    let held = HeldUse::from_hosts(hosts.clone()).held.unwrap_or(0);
+    let text = usage(&held_figures(hosts.clone()), held)?;
+    let readings = hosts.flat_map(|host| host.devices.iter().flatten());
+    let unclear = readings.filter(|reading| reading.held.is_none()).count();
+    Some(match unclear {
+        0 => text,
+        1 => format!("{text}; 1 more may be held"),
+        _ => format!("{text}; {unclear} more may be held"),
+    })
+}
+
+/// Formats a number with at most one decimal, such as `68` or `79.7`.
 fn tenths(value: f64) -> String {
     let text = format!("{value:.1}");
     text.strip_suffix(".0")
@@ -156,38 +171,30 @@ fn tenths(value: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use gpuctl_core::model::counting::held_use::HeldMean;
 
     #[test]
     fn a_mean_states_the_devices_that_it_covers() {
-        let reading = |utilization: Option<f64>, slice: Option<(&str, u32)>| Reading {
+        let mean = |utilization: Option<f64>, sampled| HeldMean {
             utilization: utilization.map(Percent),
-            slice: slice.map(|(profile, index)| (profile.to_owned(), index)),
-            ..Reading::default()
+            sampled,
         };
-        let devices = [
-            reading(Some(90.0), None),
-            reading(None, None),
-            reading(Some(30.0), Some(("1g.10gb", 0))),
-        ];
-        let held = HeldUse::from_readings(devices.iter());
-        let expected = HeldUse {
-            utilization: Some(Percent(60.0)),
-            sampled: 1,
-            slices_sampled: 1,
-        };
-        assert_eq!(held, expected);
+        let of = |held, whole, parts| basis(&HeldUse { held, whole, parts });
+        let none = HeldMean::default();
         assert_eq!(
-            held.basis(Some(2)),
-            "mean of 1 of 2 held and 1 slice, 1 unknown"
+            of(Some(980), mean(Some(71.0), 964), mean(Some(31.0), 4)),
+            "mean of 964 of 980 held, 16 unknown; slices 31% (4 measured)"
         );
-        let slices = HeldUse::from_readings(devices[2..].iter());
-        assert_eq!(slices.basis(Some(0)), "mean of 1 slice held");
-        let whole = HeldUse::from_readings(devices[..1].iter());
+        assert_eq!(of(Some(2), mean(Some(90.0), 2), none), "mean of 2 held");
+        assert_eq!(of(None, mean(Some(90.0), 2), none), "mean of 2 held");
         assert_eq!(
-            (whole.basis(Some(1)), whole.basis(None)),
-            ("mean of 1 held".to_owned(), "mean of 1 held".to_owned())
+            of(Some(0), none, mean(Some(30.0), 1)),
+            "mean of 1 slice held"
         );
-        assert_eq!(HeldUse::from_readings([].iter()).utilization, None);
+        assert_eq!(
+            of(Some(8), none, mean(Some(30.0), 1)),
+            "mean of 0 of 8 held, 8 unknown; slices 30% (1 measured)"
+        );
     }
 
     #[test]

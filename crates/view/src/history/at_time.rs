@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use gpuctl_core::model::values::natural;
-use gpuctl_core::model::{Count, GpuCount, Percent};
+use gpuctl_core::model::{GpuCount, Percent};
 use gpuctl_core::stats::history::allocations::Allocation;
 use gpuctl_core::stats::history::top_owner::TopOwner;
 
@@ -51,23 +51,32 @@ pub struct NodeAt {
     pub node_name: String,
     gpu_total: u64,
     /// MIG instances, partitions and shares, which are not included in the counts of GPUs.
-    gpu_slices: BTreeMap<String, Count>,
+    gpu_slices: BTreeMap<String, SliceAt>,
     /// `null` when no allocation was recorded at that time.
     gpu_used: Option<u64>,
+    /// Devices that no pod held. History records neither cordons nor lost devices.
     gpu_free: Option<u64>,
     /// Mean utilization of the held devices over the previous five minutes, in percent.
     gpu_utilization: Option<Percent>,
     holders: Option<Vec<HolderAt>>,
 }
 
+/// Parts of one kind at that time.
+#[derive(JsonSchema, Serialize)]
+struct SliceAt {
+    total: u64,
+    /// `null` when no allocation was recorded at that time.
+    used: Option<u64>,
+}
+
 /// A pod that held GPUs.
 #[derive(JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct HolderAt {
-    namespace: String,
-    pod: String,
-    workload: String,
-    workload_type: String,
+    pub(super) namespace: String,
+    pub(super) pod: String,
+    pub(super) workload: String,
+    pub(super) workload_type: String,
     gpu: GpuCount,
     /// Parts of devices, as in `gpuSlices` of the node.
     gpu_slices: BTreeMap<String, u64>,
@@ -116,21 +125,7 @@ pub struct JobAt {
     gpu_utilization: Option<Percent>,
 }
 
-/// A device and its holders.
-#[derive(JsonSchema, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct DeviceAt {
-    node: String,
-    index: u32,
-    at: Timestamp,
-    /// In percent.
-    utilization: Option<Percent>,
-    holders: Vec<HolderAt>,
-    /// Pods of the node that may have held it, when the exporter names no pod.
-    possible_holders: Vec<HolderAt>,
-}
-
-/// Lists the nodes that had GPUs at that time.
+/// Lists every node that had GPUs at that time.
 pub fn nodes(then: &PointInTime<'_>) -> ListAt<NodeAt> {
     let held = then.held();
     let node = |name: &String| {
@@ -175,7 +170,7 @@ fn node_slices(
     then: &PointInTime<'_>,
     node: &str,
     held: Option<&[usize]>,
-) -> BTreeMap<String, Count> {
+) -> BTreeMap<String, SliceAt> {
     let units_held = held.map(|held| slices(&then.parts(held)));
     let node_parts = then.ledger.node_part_capacities.get(node);
     let names: BTreeSet<&String> = node_parts
@@ -183,7 +178,7 @@ fn node_slices(
         .flat_map(BTreeMap::keys)
         .chain(units_held.iter().flat_map(BTreeMap::keys))
         .collect();
-    let count = |name: &String| Count {
+    let count = |name: &String| SliceAt {
         total: node_parts
             .and_then(|totals| totals.get(name))
             .copied()
@@ -261,66 +256,6 @@ pub fn jobs(then: &PointInTime<'_>) -> ListAt<JobAt> {
     ListAt::new(then.time, tops.into_iter().map(job).collect())
 }
 
-/// Finds the holders of a device at that time. Returns `None` if the node had no such device.
-pub fn device(then: &PointInTime<'_>, node: &str, index: u32) -> Option<DeviceAt> {
-    let held = then.held()?;
-    let total = *then.ledger.node_capacities.get(node)?;
-    let device_index = then
-        .usage
-        .devices
-        .iter()
-        .position(|device| device.node == node && device.index == Some(index));
-    // A device without samples still exists if the node has enough devices.
-    if device_index.is_none() && u64::from(index) >= total {
-        return None;
-    }
-    let runs = then
-        .usage
-        .runs()
-        .iter()
-        .filter(|run| Some(run.device) == device_index);
-    // Use the holders named by the newest sample.
-    let last_run = runs
-        .filter_map(|run| Some((&run.holders, run.values.last()?)))
-        .max_by_key(|(_, point)| point.at);
-    let on_this_node: Vec<usize> = held
-        .into_iter()
-        .filter(|index| then.tenure(*index).node == node)
-        .collect();
-    let named_holders: Vec<usize> = last_run
-        .map(|(holders, _)| {
-            holders
-                .iter()
-                .copied()
-                .filter(|holder| on_this_node.contains(holder))
-                .collect()
-        })
-        .unwrap_or_default();
-    // A pod that holds all GPUs of the node holds this one, even if the exporter names no pod.
-    let sure = match on_this_node.as_slice() {
-        [holder] if named_holders.is_empty() && then.tenure(*holder).gpus.0 >= total => {
-            vec![*holder]
-        }
-        _ => named_holders,
-    };
-    let holders = |indexes: &[usize]| {
-        indexes
-            .iter()
-            .map(|index| then.tenure(*index).into())
-            .collect()
-    };
-    // If the exporter names no holder, any pod on the node may hold the device.
-    let possible: &[usize] = if sure.is_empty() { &on_this_node } else { &[] };
-    Some(DeviceAt {
-        node: node.to_owned(),
-        index,
-        at: then.time,
-        utilization: last_run.map(|(_, point)| Percent(rounded(point.value))),
-        holders: holders(&sure),
-        possible_holders: holders(possible),
-    })
-}
-
 pub fn node_table(items: &[NodeAt], format: Format, headers: bool, style: TextStyle) -> String {
     let columns = [
         left("NAME"),
@@ -371,30 +306,4 @@ pub fn job_table(items: &[JobAt], format: Format, headers: bool, style: TextStyl
         ]);
     }
     table.show(format, headers, style)
-}
-
-/// Describes the holders and utilization of a device in one sentence.
-pub fn sentence(device: &DeviceAt) -> String {
-    let names = |holders: &[HolderAt]| {
-        let holder_text = |holder: &HolderAt| {
-            format!(
-                "{}/{} ({} {})",
-                holder.namespace, holder.pod, holder.workload_type, holder.workload
-            )
-        };
-        let texts: Vec<String> = holders.iter().map(holder_text).collect();
-        texts.join(", ")
-    };
-    let holder_names = match (names(&device.holders), names(&device.possible_holders)) {
-        (held, _) if !held.is_empty() => held,
-        (_, possible) if possible.is_empty() => "no pod".to_owned(),
-        (_, possible) => format!("no pod, or one of {possible} (the exporter names no pod)"),
-    };
-    let busy = device
-        .utilization
-        .map_or(String::new(), |busy| format!(", {busy:.0}% busy"));
-    format!(
-        "{}/{} at {}: {holder_names}{busy}\n",
-        device.node, device.index, device.at
-    )
 }

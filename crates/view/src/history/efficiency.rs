@@ -19,7 +19,9 @@ use crate::format::text::{blocks, clean, count};
 /// The GPU use of one workload.
 pub struct Efficiency {
     pub top: TopOwner,
-    /// When the workload first held a device. `to` is when it last held one.
+    /// When the workload was created, if that was before the range that was read.
+    pub began_before: Option<Timestamp>,
+    /// When it first held a device; `to` is when it last held one.
     pub from: Option<Timestamp>,
     pub to: Option<Timestamp>,
     pub wait_seconds: f64,
@@ -93,6 +95,9 @@ pub struct EfficiencyDocument<'a> {
     namespace: &'a str,
     name: &'a str,
     kind: &'a str,
+    /// When the workload was created, if that was before the range that was read, so that its earlier
+    /// hours are missing.
+    began_before_range: Option<Timestamp>,
     /// When it first held a device.
     from: Option<Timestamp>,
     /// When it last held a device.
@@ -102,17 +107,23 @@ pub struct EfficiencyDocument<'a> {
     used_gpu_hours: Option<f64>,
     wasted_gpu_hours: Option<f64>,
     unknown_gpu_hours: f64,
+    /// Part of the held time without samples from kube-state-metrics. The same pods existed before
+    /// and after.
+    bridged_gpu_hours: f64,
+    /// GPU-hours that its pods may have held while kube-state-metrics had no samples. Not part of
+    /// the held time.
+    unseen_gpu_hours: f64,
     /// In percent, from 0 to 100.
     utilization: Option<Percent>,
     energy_kwh: Option<f64>,
     gpu_parts: Vec<PartHoursItem>,
     /// Request metrics, if it is a server that exports them.
     serving: Option<ServingHoursItem>,
-    /// Percentage of the GPU-hours that were measured.
+    /// Percentage of the held and the unseen GPU-hours that was measured.
     coverage_percent: Option<Percent>,
     devices: Vec<DeviceItem>,
     advice: Vec<AdviceItem>,
-    /// Number of samples from all devices with values outside the physically possible range.
+    /// Number of samples from its devices with values outside the physically possible range.
     samples_dropped: u64,
 }
 
@@ -142,6 +153,7 @@ struct AdviceItem {
 pub fn document(efficiency: &Efficiency) -> EfficiencyDocument<'_> {
     let Efficiency {
         top,
+        began_before,
         from,
         to,
         wait_seconds,
@@ -166,6 +178,7 @@ pub fn document(efficiency: &Efficiency) -> EfficiencyDocument<'_> {
         namespace: &top.namespace,
         name: &top.name,
         kind: &top.kind,
+        began_before_range: *began_before,
         from: *from,
         to: *to,
         wait_seconds: wait_seconds.round(),
@@ -173,6 +186,8 @@ pub fn document(efficiency: &Efficiency) -> EfficiencyDocument<'_> {
         used_gpu_hours: account.used().map(rounded),
         wasted_gpu_hours: account.wasted().map(rounded),
         unknown_gpu_hours: rounded(account.unknown()),
+        bridged_gpu_hours: rounded(account.bridged),
+        unseen_gpu_hours: rounded(account.unseen),
         utilization: account.utilization().map(rounded),
         energy_kwh: account.energy.map(rounded),
         gpu_parts: account.parts.iter().map(PartHoursItem::from).collect(),
@@ -213,11 +228,14 @@ fn part_line(name: &str, hours: &PartHours) -> String {
         |gpu_hours| format!("equal to {gpu_hours:.1} GPU-hours"),
     );
     let used_text = match hours.used().zip(hours.utilization()) {
-        Some((used, Percent(utilization))) => format!(", {used:.1} used ({utilization:.0}%)"),
+        Some((used, Percent(utilization))) => {
+            format!(", {used:.1} slice-hours used ({utilization:.0}%)")
+        }
         None => String::new(),
     };
+    // The used hours are those of parts, like the held ones, and not GPU-hours.
     format!(
-        "  {}   {:.1} hours held, {worth}{used_text}\n",
+        "  {}   {:.1} slice-hours held, {worth}{used_text}\n",
         clean(name),
         hours.held
     )
@@ -247,7 +265,10 @@ pub fn text(efficiency: &Efficiency, style: TextStyle) -> String {
         .covered()
         .map_or(0.0, |Percent(share)| share);
     let dropped = if efficiency.dropped > 0 {
-        format!(" ({} dropped)", count(efficiency.dropped, "sample"))
+        format!(
+            " ({} of all devices dropped)",
+            count(efficiency.dropped, "sample")
+        )
     } else {
         String::new()
     };
@@ -291,6 +312,12 @@ fn hours_line(account: &GpuHours) -> String {
     // Omit smaller values, which would be rounded to 0.0.
     if account.unknown() >= 0.05 {
         text.push_str(&format!(", {:.1} not measured", account.unknown()));
+    }
+    if account.bridged >= 0.05 {
+        text.push_str(&format!(", {:.1} bridged", account.bridged));
+    }
+    if account.unseen >= 0.05 {
+        text.push_str(&format!("; up to {:.1} more unseen", account.unseen));
     }
     if let Some(energy) = account.energy {
         text.push_str(&format!("   energy {energy:.1} kWh"));

@@ -34,7 +34,7 @@ pub fn table(
         has_several_clusters
             .then_some(left("CLUSTER"))
             .into_iter()
-            .chain([left("HOUR")])
+            .chain([left("HOUR (UTC)")])
             .chain(figure_columns(kind)),
     )
     .with_wide();

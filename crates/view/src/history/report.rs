@@ -1,14 +1,9 @@
-//! Renders `report` as a table, CSV or Markdown, with the GPU-hours of groups or how their jobs
-//! spent their time.
+//! The content of a report: GPU-hours of groups, and how their jobs spent their time.
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 
-use crate::format::coverage::{percent, rounded};
-use crate::format::table::{Column, Table, left, percentages, right};
-use crate::format::text::{in_markdown, span};
-use crate::{Format, TextStyle};
-use gpuctl_core::model::Percent;
 use gpuctl_core::model::values::prices::Allowance;
+use gpuctl_core::stats::history::capacity_hours::CapacityHours;
 use gpuctl_core::stats::history::gpu_hours::GpuHours;
 use gpuctl_core::stats::history::job_time::JobSum;
 use gpuctl_core::stats::history::serving_hours::ServingHours;
@@ -29,13 +24,16 @@ pub struct Group {
     /// The group's budget for the period of the report.
     pub allowance: Option<Allowance>,
     pub account: GpuHours,
+    /// GPU-hours that no pod held. `None` if the group does not consist of nodes, or if the report
+    /// does not cover all pods.
+    pub unheld: Option<CapacityHours>,
     pub jobs: JobSum,
     /// `None` if no server of the group exports request metrics.
     pub serving: Option<ServingHours>,
 }
 
 impl Group {
-    /// Adds the sums of another group. The quota, cost and budget remain.
+    /// Adds the sums of another group. The quota, cost, budget and capacity remain.
     pub fn add(&mut self, other: &Self) {
         self.account.add(other.account.clone());
         self.jobs.add(&other.jobs);
@@ -112,57 +110,6 @@ pub struct GpuHourReport<'a> {
     pub over_time: Vec<HourPoint>,
 }
 
-/// Columns of GPU-hours.
-const OF_HOURS: [Column; 13] = [
-    left("GROUP"),
-    right("QUOTA"),
-    right("WAITED"),
-    right("HELD"),
-    right("USED"),
-    right("WASTED"),
-    right("UNKNOWN"),
-    percentages("UTIL"),
-    right("PARTS"),
-    percentages("COVERED"),
-    right("KWH"),
-    right("COST"),
-    right("WORKLOADS"),
-];
-
-/// Columns of budgets, which follow the name of the group.
-const OF_BUDGETS: [Column; 4] = [
-    right("BUDGET"),
-    right("LEFT"),
-    right("COST BUDGET"),
-    right("COST LEFT"),
-];
-
-/// Columns that show how jobs spent their time. Hours are GPU-hours, and waiting times in CSV are
-/// in seconds.
-const OF_JOBS: [Column; 12] = [
-    left("GROUP"),
-    right("ETTR"),
-    right("GOODPUT"),
-    right("JOBS"),
-    right("SUCCEEDED"),
-    right("INTERRUPTIONS"),
-    right("WAIT P50").in_csv("wait_p50_seconds"),
-    right("WAIT P90").in_csv("wait_p90_seconds"),
-    right("WAITING"),
-    right("STARTING"),
-    right("RUNNING"),
-    right("LOST"),
-];
-
-/// Describes the units of the columns, because titles with units would not fit into 80 columns.
-pub fn units(report: &GpuHourReport) -> &'static str {
-    match (report.of_jobs, report.budgeted) {
-        (true, _) => "WAITING, STARTING, RUNNING and LOST are GPU-hours",
-        (false, true) => "BUDGET, LEFT, and WAITED to UNKNOWN are GPU-hours, and so is PARTS",
-        (false, false) => "WAITED to UNKNOWN are GPU-hours, and so is PARTS",
-    }
-}
-
 impl GpuHourReport<'_> {
     /// Creates a report with only groups, for tests.
     #[cfg(test)]
@@ -181,200 +128,8 @@ impl GpuHourReport<'_> {
         }
     }
 
-    pub(crate) fn columns(&self) -> Vec<Column> {
-        if self.of_jobs {
-            return OF_JOBS.to_vec();
-        }
-        let mut columns = OF_HOURS.to_vec();
-        if self.budgeted {
-            columns.splice(1..1, OF_BUDGETS);
-        }
-        columns
-    }
-
-    /// Returns the cells of a row in the order of the columns, as text if `shown` is true and
-    /// otherwise for CSV.
-    pub(crate) fn cells(&self, group: &Group, unnamed: &str, shown: bool) -> Vec<String> {
-        if self.of_jobs {
-            job_cells(group, unnamed, shown)
-        } else {
-            hour_cells(group, unnamed, shown, self.budgeted)
-        }
+    /// Whether the groups consist of nodes, so that their capacity is shown.
+    pub(crate) fn has_capacity(&self) -> bool {
+        self.groups.iter().any(|group| group.unheld.is_some())
     }
 }
-
-/// Formats a number, or an unknown value as `-` in text and as an empty cell in CSV.
-fn optional(value: Option<f64>, shown: bool) -> String {
-    value.map_or_else(
-        || if shown { "-".to_owned() } else { String::new() },
-        |value| hours(value, shown),
-    )
-}
-
-fn hours(value: f64, shown: bool) -> String {
-    if shown {
-        let text = format!("{value:.1}");
-        // A budget exceeded by less than 0.05 would be shown as -0.0.
-        if text == "-0.0" {
-            "0.0".to_owned()
-        } else {
-            text
-        }
-    } else {
-        rounded(value).to_string()
-    }
-}
-
-fn hour_cells(group: &Group, unnamed: &str, shown: bool, budgeted: bool) -> Vec<String> {
-    let Group {
-        name,
-        quota,
-        cost,
-        account,
-        allowance,
-        ..
-    } = group;
-    let optional = |value: Option<f64>| optional(value, shown);
-    let share = |value: Option<Percent>| {
-        if shown {
-            percent(value)
-        } else {
-            optional(value.map(|Percent(value)| value))
-        }
-    };
-    let mut cells = vec![
-        name.clone().unwrap_or_else(|| unnamed.to_owned()),
-        quota.map_or_else(
-            || if shown { "-".to_owned() } else { String::new() },
-            |quota| quota.to_string(),
-        ),
-        hours(account.waited, shown),
-        hours(account.held, shown),
-        optional(account.used()),
-        optional(account.wasted()),
-        hours(account.unknown(), shown),
-        share(account.utilization()),
-        if shown && account.parts.is_empty() {
-            "-".to_owned()
-        } else {
-            optional(account.part_equivalent())
-        },
-        share(account.covered()),
-        optional(account.energy),
-        optional(*cost),
-        account.workloads.len().to_string(),
-    ];
-    if budgeted {
-        let (hours_left, cost_left) = group.remaining_budget();
-        let allowance = allowance.unwrap_or_default();
-        cells.splice(
-            1..1,
-            [allowance.gpu_hours, hours_left, allowance.cost, cost_left].map(optional),
-        );
-    }
-    cells
-}
-
-fn job_cells(group: &Group, unnamed: &str, shown: bool) -> Vec<String> {
-    let jobs = &group.jobs;
-    let ratio = |value: Option<f64>| match value {
-        Some(value) if shown => format!("{value:.3}"),
-        Some(value) => format!("{value:.4}"),
-        None => optional(None, shown),
-    };
-    let wait = |quantile: f64| match jobs.wait(quantile) {
-        #[expect(clippy::cast_possible_truncation, reason = "a wait in seconds")]
-        Some(seconds) if shown => span(SignedDuration::from_secs(seconds as i64)),
-        other => optional(other, shown),
-    };
-    vec![
-        group.name.clone().unwrap_or_else(|| unnamed.to_owned()),
-        ratio(jobs.effective_ratio()),
-        ratio(jobs.goodput()),
-        jobs.jobs.to_string(),
-        jobs.succeeded.to_string(),
-        jobs.interruptions.to_string(),
-        wait(0.5),
-        wait(0.9),
-        hours(jobs.waiting, shown),
-        hours(jobs.starting, shown),
-        hours(jobs.running, shown),
-        hours(jobs.lost, shown),
-    ]
-}
-
-/// Renders a table, or CSV without the total row.
-pub fn table(
-    report: &GpuHourReport<'_>,
-    format: Format,
-    headers: bool,
-    style: TextStyle,
-) -> String {
-    let mut table = Table::new(report.columns()).with_all_columns_in("csv");
-    let shown = format != Format::Csv;
-    let unnamed = if shown { UNNAMED } else { "" };
-    for group in &report.groups {
-        table.row(
-            report
-                .cells(group, unnamed, shown)
-                .into_iter()
-                .map(Into::into)
-                .collect(),
-        );
-    }
-    if shown && report.groups.len() > 1 {
-        table.row(
-            report
-                .cells(&report.total, "total", shown)
-                .into_iter()
-                .map(Into::into)
-                .collect(),
-        );
-    }
-    table.show(format, headers, style)
-}
-
-/// Renders a Markdown table, for example for an issue.
-pub fn markdown(report: &GpuHourReport<'_>) -> String {
-    // Names come from the cluster and may contain markup.
-    let line = |cells: Vec<String>| {
-        cells
-            .iter()
-            .map(|cell| in_markdown(cell))
-            .collect::<Vec<_>>()
-    };
-    let mut table = comfy_table::Table::new();
-    table
-        .load_preset(comfy_table::presets::ASCII_MARKDOWN)
-        .set_header(
-            report
-                .columns()
-                .iter()
-                .map(|column| column.title.to_lowercase()),
-        );
-    for group in &report.groups {
-        table.add_row(line(report.cells(group, UNNAMED, true)));
-    }
-    table.add_row(totals(report));
-    for column in table.column_iter_mut().skip(1) {
-        column.set_cell_alignment(comfy_table::CellAlignment::Right);
-    }
-    format!(
-        "GPU-hours by {}, {} to {}\n\n{table}\n",
-        in_markdown(report.by),
-        report.from,
-        report.to
-    )
-}
-
-/// Returns the cells of the total row. Only the title may contain markup.
-fn totals(report: &GpuHourReport<'_>) -> Vec<String> {
-    let mut cells = report.cells(&report.total, "total", true);
-    if let Some(first_cell) = cells.first_mut() {
-        "**total**".clone_into(first_cell);
-    }
-    cells
-}
-
-#[cfg(test)]
-mod tests;

@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::report::{GpuHourReport, Group};
+use super::report_capacity::CapacityItem;
 use super::serving_hours::ServingHoursItem;
 use crate::format::coverage::{fine, rounded};
 use crate::format::parts::PartHoursItem;
@@ -44,6 +45,12 @@ struct GroupItem<'a> {
     used_gpu_hours: Option<f64>,
     wasted_gpu_hours: Option<f64>,
     unknown_gpu_hours: f64,
+    /// Part of the held time without samples from kube-state-metrics. The same pods existed before
+    /// and after.
+    bridged_gpu_hours: f64,
+    /// GPU-hours that pods may have held while kube-state-metrics had no samples. Not part of the
+    /// held time; lowers `coverage_percent`.
+    unseen_gpu_hours: f64,
     utilization: Option<Percent>,
     energy_kwh: Option<f64>,
     cost: Option<f64>,
@@ -52,7 +59,7 @@ struct GroupItem<'a> {
     gpu_parts: Vec<PartHoursItem>,
     /// The parts in GPU-hours; `null` when the fraction of a part is unknown.
     part_gpu_equivalent_hours: Option<f64>,
-    /// Percentage of the held time that was measured. Parts of devices are weighted by their
+    /// Percentage of the held and the unseen time that was measured. Parts of devices are weighted by their
     /// fraction.
     coverage_percent: Option<Percent>,
     /// How jobs spent their time; `null` when there were no jobs.
@@ -61,6 +68,8 @@ struct GroupItem<'a> {
     serving: Option<ServingItem>,
     /// `null` when the group has no budget.
     budget: Option<BudgetItem>,
+    /// `null` when the groups do not consist of nodes, or when the report does not cover all pods.
+    capacity: Option<CapacityItem>,
 }
 
 /// How the jobs of a group spent their time. Hours are GPU-hours of the requested GPUs.
@@ -154,6 +163,8 @@ impl<'a> From<&'a Group> for GroupItem<'a> {
             used_gpu_hours: account.used().map(rounded),
             wasted_gpu_hours: account.wasted().map(rounded),
             unknown_gpu_hours: rounded(account.unknown()),
+            bridged_gpu_hours: rounded(account.bridged),
+            unseen_gpu_hours: rounded(account.unseen),
             utilization: account.utilization().map(rounded),
             energy_kwh: account.energy.map(rounded),
             cost: group.cost.map(rounded),
@@ -166,6 +177,7 @@ impl<'a> From<&'a Group> for GroupItem<'a> {
             budget: group
                 .allowance
                 .map(|allowance| BudgetItem::new(group, allowance)),
+            capacity: CapacityItem::new(group),
         }
     }
 }

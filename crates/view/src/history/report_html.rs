@@ -7,6 +7,7 @@ use plotters::prelude::RGBColor;
 
 use super::report::{GpuHourReport, Group, UNNAMED};
 use super::report_bars::TimeBars;
+use super::report_capacity::capacity_note;
 use super::report_page::{
     PreviousWindow, ReportPage, Trend, exceeded_budgets, in_currency, is_exceeded, owner,
 };
@@ -81,8 +82,18 @@ fn summary(report: &GpuHourReport<'_>, facts: &ReportPage) -> String {
             escaped(reason)
         ),
     };
+    let capacity = capacity_note(report).map_or(String::new(), |note| {
+        let mut letters = note.chars();
+        let first: String = letters
+            .next()
+            .into_iter()
+            .flat_map(char::to_uppercase)
+            .collect();
+        let note = format!("{first}{}.", letters.as_str());
+        format!("<p class=\"note\">{}</p>\n", escaped(&note))
+    });
     format!(
-        "<h2>Summary</h2>\n{}{note}",
+        "<h2>Summary</h2>\n{}{capacity}{note}",
         table("summary", &titles, &rows)
     )
 }
@@ -163,7 +174,6 @@ fn wasters(facts: &ReportPage) -> String {
 fn groups(report: &GpuHourReport<'_>) -> String {
     let currency = report.currency.as_deref().unwrap_or_default();
     let columns = report.columns();
-    let is_money = |title: &str| title.contains("COST");
     let has_money = report.currency.is_some() || report.budgeted;
     let is_budget = |title: &str| {
         is_money(title)
@@ -175,10 +185,7 @@ fn groups(report: &GpuHourReport<'_>) -> String {
     let is_shown = |title: &str| report.currency.is_some() || !is_money(title);
     let titles: Vec<String> = columns
         .iter()
-        .map(|column| match is_money(column.title) {
-            true => in_currency(&column.title.to_lowercase(), currency),
-            false => column.title.to_lowercase(),
-        })
+        .map(|column| shown_title(column.title, currency))
         .collect();
     let (money, usage): (Vec<usize>, Vec<usize>) = (1..columns.len())
         .filter(|index| is_shown(columns[*index].title))
@@ -221,6 +228,20 @@ fn groups(report: &GpuHourReport<'_>) -> String {
         page.push_str(&table(&id, &of_part(&titles), &rows));
     }
     page
+}
+
+/// Whether the values of a column are amounts of money.
+fn is_money(title: &str) -> bool {
+    title.contains("COST")
+}
+
+/// Formats the title of a column for readers: `COST-LEFT` becomes `cost left, EUR`.
+fn shown_title(title: &str, currency: &str) -> String {
+    let shown = title.to_lowercase().replace('-', " ");
+    match is_money(title) {
+        true => in_currency(&shown, currency),
+        false => shown,
+    }
 }
 
 /// A row of a table on the page.

@@ -116,6 +116,7 @@ mod tests {
             previous: PreviousWindow::Known {
                 total: GpuHours::of_one_gpu(8.0, Some(40.0)),
                 cost: None,
+                capacity: None,
             },
         };
         let text = message(&report, &facts, 10_000);

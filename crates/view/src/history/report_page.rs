@@ -6,6 +6,7 @@ use jiff::tz::TimeZone;
 
 use super::report::{GpuHourReport, Group, UNNAMED};
 use gpuctl_core::model::Percent;
+use gpuctl_core::stats::history::capacity_hours::CapacityHours;
 use gpuctl_core::stats::history::gpu_hours::GpuHours;
 use gpuctl_core::stats::history::top_owner::TopOwner;
 use gpuctl_core::stats::history::workload_use::WorkloadUse;
@@ -28,11 +29,12 @@ pub enum PreviousWindow {
     Known {
         total: GpuHours,
         cost: Option<f64>,
+        /// GPU-hours that no pod held. `None` if the report does not cover all pods. Boxed, because
+        /// the other variant is small.
+        capacity: Option<Box<CapacityHours>>,
     },
     /// Some or all of it is unknown, so that no change can be computed.
-    Unknown {
-        reason: String,
-    },
+    Unknown { reason: String },
 }
 
 /// A quantity in this window and in the previous one. `None` is unknown.
@@ -100,10 +102,19 @@ impl ReportPage {
 
     /// Compares the totals with those of the previous window.
     pub(crate) fn trends(&self, report: &GpuHourReport<'_>) -> Vec<Trend> {
-        let Group { account, cost, .. } = &report.total;
-        let (before, cost_before) = match &self.previous {
-            PreviousWindow::Known { total, cost } => (Some(total), *cost),
-            PreviousWindow::Unknown { .. } => (None, None),
+        let Group {
+            account,
+            cost,
+            unheld,
+            ..
+        } = &report.total;
+        let (before, cost_before, unheld_before) = match &self.previous {
+            PreviousWindow::Known {
+                total,
+                cost,
+                capacity,
+            } => (Some(total), *cost, capacity.as_deref()),
+            PreviousWindow::Unknown { .. } => (None, None, None),
         };
         let trend = |name: &str, value: fn(&GpuHours) -> Option<f64>| Trend {
             name: name.to_owned(),
@@ -127,6 +138,10 @@ impl ReportPage {
             share("Measured, %", GpuHours::covered),
             trend("Energy, kWh", |total| total.energy),
         ];
+        if let Some(unheld) = unheld {
+            let before = unheld_before.zip(before);
+            trends.splice(0..0, capacity_trends((unheld, account), before));
+        }
         if let Some(currency) = &report.currency {
             trends.push(Trend {
                 name: in_currency("Cost", currency),
@@ -137,6 +152,31 @@ impl ReportPage {
         }
         trends
     }
+}
+
+/// Compares the capacity and the idle hours, each computed from unheld and held hours.
+fn capacity_trends(
+    (unheld, account): (&CapacityHours, &GpuHours),
+    before: Option<(&CapacityHours, &GpuHours)>,
+) -> [Trend; 2] {
+    let trend = |name: &str, now: Option<f64>, before: Option<f64>| Trend {
+        name: name.to_owned(),
+        now,
+        before,
+        is_percentage: false,
+    };
+    [
+        trend(
+            "GPU-hours of capacity",
+            unheld.capacity(account),
+            before.and_then(|(unheld, total)| unheld.capacity(total)),
+        ),
+        trend(
+            "GPU-hours idle",
+            unheld.idle(),
+            before.and_then(|(unheld, _)| unheld.idle()),
+        ),
+    ]
 }
 
 /// Adds the currency to the title of a column or row. A price file may name none.
@@ -248,6 +288,7 @@ mod tests {
         let previous = PreviousWindow::Known {
             total: GpuHours::of_one_gpu(80.0, Some(50.0)),
             cost: None,
+            capacity: None,
         };
         let changes = |page: ReportPage| -> Vec<String> {
             page.trends(&report).iter().map(Trend::change).collect()

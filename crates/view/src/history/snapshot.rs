@@ -17,7 +17,7 @@ use gpuctl_core::model::{GpuCount, Percent};
 use gpuctl_core::stats::history::allocations::{Allocation, AllocationHistory};
 use gpuctl_core::stats::history::collectors::WINDOW;
 use gpuctl_core::stats::history::top_owner::TopOwner;
-use gpuctl_core::stats::history::usage::{Usage, windows};
+use gpuctl_core::stats::history::usage::{HolderSamples, Usage, windows};
 
 /// UIDs of existing top-level owners, by namespace, kind and name.
 pub type Uids = BTreeMap<(String, String, String), String>;
@@ -131,15 +131,23 @@ impl PointInTime<'_> {
     /// Returns the mean utilization of the whole devices of these allocations, over the five
     /// minutes before that time.
     pub(crate) fn utilization(&self, held: &[usize]) -> Option<Percent> {
-        let window = (self.time.as_millisecond() - 1 - self.ledger.span.start).div_euclid(WINDOW);
         let measured = held
             .iter()
             .copied()
             .filter(|index| self.tenure(*index).part.is_none())
             .collect();
-        windows(self.ledger.span, self.usage.runs_of(&measured))
-            .get(&window)
-            .copied()
+        self.mean(self.usage.runs_of(&measured))
+    }
+
+    /// Computes the mean utilization of a device with these holders in the same window.
+    pub(crate) fn device_utilization(&self, device: usize, holders: &[usize]) -> Option<Percent> {
+        let runs = self.usage.runs().iter();
+        self.mean(runs.filter(|run| run.device == device && run.holders == holders))
+    }
+
+    fn mean<'r>(&self, runs: impl Iterator<Item = &'r HolderSamples>) -> Option<Percent> {
+        let window = (self.time.as_millisecond() - 1 - self.ledger.span.start).div_euclid(WINDOW);
+        windows(self.ledger.span, runs).get(&window).copied()
     }
 
     fn group(&self, held: &[usize], uids: &Uids) -> GroupAllocation {

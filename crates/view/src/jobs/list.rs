@@ -8,7 +8,7 @@ use gpuctl_core::model::{Figures, GpuCount, Job, Percent, State};
 use gpuctl_core::stats::logs::remaining::Remaining;
 
 use super::remaining::RemainingTime;
-use crate::format::coverage::{Coverage, memory_of, percent, rounded};
+use crate::format::coverage::{Coverage, memory_of, rounded, utilization_cell};
 use crate::format::table::{Cell, Column, Table, left, percentages, right};
 use crate::format::text::{bar, clean, labels, status_color};
 use crate::{Format, TextStyle};
@@ -86,6 +86,8 @@ pub struct JobItem {
     gpu_utilization: Option<Percent>,
     /// Number of devices that the means are based on.
     gpu_sampled: Option<u64>,
+    /// Devices that other pods share, so that the mean includes the use of these pods.
+    gpu_shared: Option<u64>,
     /// Mean memory use per device.
     memory_usage: Option<String>,
 }
@@ -128,6 +130,7 @@ impl From<&JobRow> for JobItem {
             remaining: remaining.map(RemainingTime::from),
             gpu_utilization: figures.and_then(|figures| figures.utilization).map(rounded),
             gpu_sampled: figures.map(|figures| figures.sampled),
+            gpu_shared: figures.map(|figures| figures.shared),
             memory_usage: figures.and_then(|figures| memory_of(&figures)),
         }
     }
@@ -262,7 +265,7 @@ impl ShownColumns {
             Cell::colored(status, status_color(state.status)),
             job.gpus().to_string().into(),
             job.gpu_type.clone().unwrap_or_default().into(),
-            percent(figures.and_then(|figures| figures.utilization)).into(),
+            utilization_cell(*figures, style),
             job.pool.clone().unwrap_or_default().into(),
         ]);
         cells.extend(

@@ -7,6 +7,7 @@ use gpuctl_core::model::values::quantity;
 use gpuctl_core::model::{Celsius, HostCondition, NodeHealth, NodeUsage, Watts};
 
 use super::document::{GpuItem, gpus};
+use super::numbers::numbers_text;
 use crate::format::coverage;
 use crate::format::named_lines::NamedLines;
 use crate::format::table::{Cell, Table, left, percentages, right};
@@ -69,25 +70,19 @@ fn add_devices(lines: &mut NamedLines, host: &NodeUsage) {
         "GPUs",
         match host.gpus.total {
             0 => "no whole GPUs".to_owned(),
-            _ => format!(
-                "{}: {} held, {} free",
-                types.join(", "),
-                or_dash(host.gpus.used),
-                or_dash(host.gpus.free())
-            ),
+            _ => format!("{}: {}", types.join(", "), numbers_text(host.gpus)),
         },
     );
-    let held = host.gpus.used.unwrap_or(0);
-    lines.add_known("GPU use", coverage::usage(&host.figures(), held));
+    let usage = coverage::usage_of_nodes(std::iter::once(host));
+    lines.add_known("GPU use", usage);
     for (name, count) in &host.slices {
         lines.add(
             "slices",
             format!(
-                "{} × {}: {} held, {} free",
+                "{} × {}: {}",
                 count.total,
                 clean(name),
-                or_dash(count.used),
-                or_dash(count.free())
+                numbers_text(*count)
             ),
         );
     }

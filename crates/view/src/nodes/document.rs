@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::numbers::GpuNumbers;
 use crate::format::coverage;
 use crate::format::coverage::{Coverage, rounded};
 use crate::format::text::clean;
@@ -31,13 +32,15 @@ pub struct NodeItem {
     status: Option<&'static str>,
     /// Why the node is not active.
     reason: Option<String>,
-    /// Whole devices of the node.
+    /// Whole devices that are installed in the node: its capacity.
     gpu_total: u64,
     /// Whole devices that pods hold; `null` when the user is not allowed to list the pods of all
     /// namespaces.
     gpu_used: Option<u64>,
-    /// Whole devices that no pod holds.
+    /// Usable whole devices that no pod holds, which a job can get now.
     gpu_free: Option<u64>,
+    #[serde(flatten)]
+    numbers: GpuNumbers,
     gpu_slices: BTreeMap<String, SliceItem>,
     /// The pools that the node belongs to.
     bound_pools: Vec<String>,
@@ -47,10 +50,10 @@ pub struct NodeItem {
     memory: Option<String>,
     /// GPU type as in `resources.gpu-type`, such as `a100-80g`; `null` if there are several types.
     gpu_type: Option<GpuType>,
-    /// Mean utilization in percent of the devices that pods hold. Devices without a sample do not
-    /// count.
+    /// Mean utilization in percent of the whole devices that pods hold, or of the slices if pods
+    /// hold no whole device. Devices without a sample do not count.
     gpu_utilization: Option<Percent>,
-    /// Number of devices that the means are based on.
+    /// Number of devices that the mean is based on.
     gpu_sampled: u64,
     /// Used and total memory of its devices, with the unit.
     memory_usage: Option<String>,
@@ -62,6 +65,11 @@ pub struct NodeItem {
 pub struct SliceItem {
     total: u64,
     used: Option<u64>,
+    /// Slices that a job can get now.
+    free: Option<u64>,
+    lost: u64,
+    /// Allocatable slices on nodes that accept no new pods.
+    cordoned: u64,
 }
 
 impl From<Count> for SliceItem {
@@ -69,6 +77,9 @@ impl From<Count> for SliceItem {
         Self {
             total: count.total,
             used: count.used,
+            free: count.free(),
+            lost: count.lost,
+            cordoned: count.cordoned,
         }
     }
 }
@@ -90,6 +101,7 @@ impl From<&NodeUsage> for NodeItem {
             gpu_total: host.gpus.total,
             gpu_used: host.gpus.used,
             gpu_free: host.gpus.free(),
+            numbers: host.gpus.into(),
             gpu_slices: slices(&host.slices),
             bound_pools: host
                 .details
@@ -165,7 +177,8 @@ pub(crate) struct HolderKey {
 pub fn gpus(host: &NodeUsage) -> Vec<GpuItem> {
     // Without metrics, a device's state is known only if all devices are held or all are free.
     let unmeasured = match host.gpus.used {
-        Some(0) => "free",
+        // The devices without samples may be the lost ones.
+        Some(0) if host.gpus.lost == 0 => "free",
         Some(used) if used >= host.gpus.total => "used",
         _ => "unknown",
     };

@@ -35,6 +35,10 @@ pub struct FreeItem<'a> {
     gpu_free: u64,
     /// Free GPUs that no pod can use.
     gpu_stranded: u64,
+    /// Installed GPUs that are out of service.
+    gpu_lost: u64,
+    /// Allocatable GPUs on nodes that accept no new pods, held or not.
+    gpu_cordoned: u64,
     blocks: Vec<BlockItem>,
     largest_gang: GangItem,
     stranded: Vec<StrandedItem<'a>>,
@@ -125,6 +129,8 @@ fn item(group: &FreeGpus, slots: Option<u64>) -> FreeItem<'_> {
         gpu_total: group.total,
         gpu_free: group.free(),
         gpu_stranded: group.stranded.iter().map(|stranded| stranded.gpus).sum(),
+        gpu_lost: group.lost,
+        gpu_cordoned: group.cordoned,
         blocks: group
             .sizes_of_blocks()
             .into_iter()
@@ -168,12 +174,10 @@ pub fn text(groups: &[FreeGpus], slots: Option<u64>, headers: bool, style: TextS
     columns.extend(groups[0].domain.as_ref().map(|_| left("DOMAIN")));
     let exclusive = groups.iter().any(|group| group.exclusive_pool.is_some());
     columns.extend(exclusive.then(|| left("ONLY FOR")));
-    columns.extend([
-        right("TOTAL"),
-        right("FREE"),
-        left("LARGEST GANG"),
-        left("BLOCKS"),
-    ]);
+    let has_lost = groups.iter().any(|group| group.lost > 0);
+    columns.push(right("TOTAL"));
+    columns.extend(has_lost.then(|| right("LOST")));
+    columns.extend([right("FREE"), left("LARGEST GANG"), left("BLOCKS")]);
     let mut table = Table::new(columns);
     for group in groups {
         let gang = group.largest_gang();
@@ -196,8 +200,9 @@ pub fn text(groups: &[FreeGpus], slots: Option<u64>, headers: bool, style: TextS
                 .map_or_else(|| "-".to_owned(), |pool| format!("pool {pool}"))
         };
         cells.extend(exclusive.then(|| pool().into()));
+        cells.push(group.total.to_string().into());
+        cells.extend(has_lost.then(|| group.lost.to_string().into()));
         cells.extend([
-            group.total.to_string().into(),
             group.free().to_string().into(),
             gang.into(),
             dash(&blocks.join(", ")).into(),

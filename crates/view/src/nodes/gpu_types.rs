@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::format::table::{Table, left, right};
+use super::numbers::WITHHELD;
+use crate::format::table::{Cell, Table, left, right};
 use crate::format::text::or_dash;
 use crate::{Format, TextStyle};
 use gpuctl_core::model::NodeUsage;
@@ -26,7 +27,12 @@ pub struct GpuTypeItem {
     gpu_total: u64,
     /// `null` when the user is not allowed to list all pods.
     gpu_used: Option<u64>,
+    /// Usable GPUs that no pod holds, which a job can get now.
     gpu_free: Option<u64>,
+    /// Installed GPUs that are out of service; `null` when a node has several types.
+    gpu_lost: Option<u64>,
+    /// Allocatable GPUs on nodes that accept no new pods; `null` when a node has several types.
+    gpu_cordoned: Option<u64>,
     /// Number of GPUs on the node that has the most.
     largest_node: u64,
     pools: BTreeSet<String>,
@@ -57,6 +63,8 @@ pub fn items(hosts: &[NodeUsage]) -> Vec<GpuTypeItem> {
             gpu_total: hosts.iter().map(|host| total(host)).sum(),
             gpu_used: sum(|host| host.gpus.used),
             gpu_free: sum(|host| host.gpus.free()),
+            gpu_lost: sum(|host| Some(host.gpus.lost)),
+            gpu_cordoned: sum(|host| Some(host.gpus.cordoned)),
             largest_node: hosts.iter().map(|host| total(host)).max().unwrap_or(0),
             pools: hosts
                 .iter()
@@ -76,23 +84,28 @@ pub fn list(items: &[GpuTypeItem], total: usize) -> GpuTypeList {
 }
 
 pub fn table(items: &[GpuTypeItem], format: Format, headers: bool, style: TextStyle) -> String {
-    let mut table = Table::new([
+    let wide = matches!(format, Format::Wide | Format::Csv);
+    let mut columns = vec![
         left("TYPE"),
         right("NODES"),
         right("GPUS"),
         right("USED"),
         right("FREE"),
-        right("PER NODE").yielding(),
-        left("POOLS").yielding(),
-    ])
-    .with_wide();
+    ];
+    columns.extend(wide.then_some(WITHHELD).into_iter().flatten());
+    columns.extend([right("PER NODE").yielding(), left("POOLS").yielding()]);
+    let mut table = Table::new(columns).with_wide();
     for item in items {
-        table.row(vec![
+        let mut cells = vec![
             item.gpu_type.clone().into(),
             item.nodes.to_string().into(),
             item.gpu_total.to_string().into(),
             or_dash(item.gpu_used).into(),
             or_dash(item.gpu_free).into(),
+        ];
+        let withheld = || [item.gpu_lost, item.gpu_cordoned].map(or_dash);
+        cells.extend(wide.then(withheld).into_iter().flatten().map(Cell::from));
+        cells.extend([
             item.largest_node.to_string().into(),
             item.pools
                 .iter()
@@ -101,6 +114,7 @@ pub fn table(items: &[GpuTypeItem], format: Format, headers: bool, style: TextSt
                 .join(",")
                 .into(),
         ]);
+        table.row(cells);
     }
     table.show(format, headers, style)
 }

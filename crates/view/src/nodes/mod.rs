@@ -8,6 +8,7 @@ pub mod gpu_types;
 pub mod heatmap;
 pub mod labels;
 pub mod node_description;
+pub(crate) mod numbers;
 pub mod overview;
 pub mod pool_description;
 pub mod pool_use;

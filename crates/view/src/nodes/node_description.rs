@@ -11,6 +11,7 @@ use gpuctl_core::model::values::quantity;
 use gpuctl_core::model::{GpuCount, GpuType, Holder, NodeUsage};
 
 use super::document::{GpuItem, SliceItem, gpus, memory, slices};
+use super::numbers::GpuNumbers;
 
 /// A job on a node.
 #[derive(JsonSchema, Serialize)]
@@ -90,7 +91,10 @@ struct NodeResources {
     memory_used: Option<String>,
     gpu_total: u64,
     gpu_used: Option<u64>,
+    /// Usable whole devices that no pod holds, which a job can get now.
     gpu_free: Option<u64>,
+    #[serde(flatten)]
+    numbers: GpuNumbers,
 }
 
 #[derive(JsonSchema, Serialize)]
@@ -163,6 +167,7 @@ pub fn document(host: &NodeUsage) -> NodeDocument {
             gpu_total: host.gpus.total,
             gpu_used: host.gpus.used,
             gpu_free: host.gpus.free(),
+            numbers: host.gpus.into(),
         },
         gpu_type: host.gpu_type(),
         gpu_detail: gpus(host),

@@ -6,11 +6,12 @@ use serde::Serialize;
 
 use gpuctl_core::model::Percent;
 use gpuctl_core::model::counting::inventory;
-use gpuctl_core::model::{Consumer, Consumers, Inventory, NodeHealth, NodeUsage};
+use gpuctl_core::model::{Consumer, Consumers, Count, HeldUse, Inventory, NodeHealth, NodeUsage};
 use gpuctl_core::stats::exporters::node_exporter::{ClusterStorage, FabricPorts, Machines};
 
+use super::numbers::{GpuNumbers, withheld_text};
 use crate::TextStyle;
-use crate::format::coverage::{Coverage, HeldUse, percent, rate};
+use crate::format::coverage::{Coverage, basis, percent, rate};
 use crate::format::text::{bar, clean, count, or_dash, paint};
 
 /// The data shown in an overview.
@@ -38,12 +39,24 @@ pub struct Overview {
     /// Nodes that are known from published data but are not visible, so that their state is
     /// unknown.
     unknown_nodes: usize,
+    /// Held whole devices of all installed ones.
     allocation_rate: Option<f64>,
-    /// Mean utilization of the devices that pods hold. Devices without a sample do not count.
+    /// Mean utilization of the whole devices that pods hold, or of the slices if pods hold no whole
+    /// device. Devices without a sample do not count.
     utilization: Option<f64>,
+    /// Installed whole devices.
     gpu_total: u64,
     gpu_allocated: Option<u64>,
+    /// Usable whole devices that no pod holds, which a job can get now.
+    gpu_free: Option<u64>,
+    #[serde(flatten)]
+    numbers: GpuNumbers,
+    /// Held whole devices with a sample.
     gpu_sampled: Option<u64>,
+    /// Mean utilization of the slices and shared devices that pods hold.
+    slices_utilization: Option<f64>,
+    /// Held slices and shared devices with a sample.
+    slices_sampled: Option<u64>,
     waiting_pods: Option<usize>,
     waiting_gpus: Option<u64>,
     faults: Vec<Fault>,
@@ -53,6 +66,8 @@ pub struct Overview {
     /// What the text says about the mean utilization.
     #[serde(skip)]
     held: HeldUse,
+    #[serde(skip)]
+    gpus: Count,
 }
 
 #[derive(JsonSchema, Serialize)]
@@ -132,7 +147,7 @@ pub fn document(cluster: &OverviewSource<'_>) -> Overview {
             .map(|fills| fills.iter().filter(|fill| **fill == expected).count())
     };
     let gpus = cluster.inventory.gpus();
-    let held = HeldUse::from_readings(hosts.iter().flat_map(|host| host.held_devices()));
+    let held = HeldUse::from_hosts(hosts.iter().copied());
     let waiting = cluster.consumers.map(waiting);
     Overview {
         total_nodes: hosts.len(),
@@ -147,12 +162,16 @@ pub fn document(cluster: &OverviewSource<'_>) -> Overview {
             .used
             .filter(|_| gpus.total > 0)
             .map(|used| rate(Percent(used as f64 * 100.0 / gpus.total as f64))),
-        utilization: held.utilization.map(rate),
+        utilization: held.utilization().map(rate),
         gpu_total: gpus.total,
         gpu_allocated: gpus.used,
-        // Count only whole devices, as the number of allocated devices does.
-        gpu_sampled: cluster.coverage.map(|_| held.sampled),
+        gpu_free: gpus.free(),
+        numbers: gpus.into(),
+        gpu_sampled: cluster.coverage.map(|_| held.whole.sampled),
+        slices_utilization: held.parts.utilization.map(rate),
+        slices_sampled: cluster.coverage.map(|_| held.parts.sampled),
         held,
+        gpus,
         waiting_pods: waiting.as_ref().map(Vec::len),
         waiting_gpus: waiting
             .as_ref()
@@ -210,7 +229,7 @@ fn devices(consumer: &Consumer) -> u64 {
     let whole_devices = consumer
         .devices
         .iter()
-        .filter(|(resource, _)| gpuctl_core::model::facts::gpu::is_device(resource));
+        .filter(|(resource, _)| gpuctl_core::model::facts::resource::is_device(resource));
     whole_devices.map(|(_, amount)| amount).sum()
 }
 
@@ -227,9 +246,11 @@ pub fn text(overview: &Overview, style: TextStyle) -> String {
     let mut text = String::new();
     let mut line = |name: &str, value: String| text.push_str(&format!("{name:<8}{value}\n"));
     let allocated = format!(
-        "{} of {} allocated",
+        "{} of {} allocated, {} free{}",
         or_dash(overview.gpu_allocated),
-        overview.gpu_total
+        overview.gpu_total,
+        or_dash(overview.gpu_free),
+        withheld_text(overview.gpus)
     );
     line(
         "GPUs",
@@ -270,7 +291,7 @@ pub fn text(overview: &Overview, style: TextStyle) -> String {
 /// Describes how many devices the mean utilization covers.
 fn sampled_text(overview: &Overview) -> String {
     match overview.gpu_sampled {
-        Some(_) => overview.held.basis(overview.gpu_allocated),
+        Some(_) => basis(&overview.held),
         None => "not measured".to_owned(),
     }
 }
@@ -288,8 +309,12 @@ fn node_text(overview: &Overview, style: TextStyle) -> String {
             overview.unknown_nodes
         )];
     }
-    if overview.maintaining_nodes > 0 {
-        parts.push(format!("{} cordoned", overview.maintaining_nodes));
+    // Cordoned nodes are idle, partly used or full, too: the other numbers add up to the total.
+    if let (Some(last), 1..) = (parts.last_mut(), overview.maintaining_nodes) {
+        last.push_str(&format!(
+            " ({} of them cordoned)",
+            overview.maintaining_nodes
+        ));
     }
     let faults: Vec<String> = overview
         .faults

@@ -9,12 +9,13 @@ use gpuctl_core::model::{GpuType, NodeUsage, Percent, PoolDefinition, State};
 
 use super::document::{SliceItem, slices};
 use super::node_description::RunningJob;
+use super::numbers::{GpuNumbers, numbers_text};
 use super::pool_use::PoolUse;
 use crate::format::coverage;
 use crate::format::coverage::rounded;
 use crate::format::named_lines::NamedLines;
 use crate::format::table::{Table, left, right};
-use crate::format::text::{clean, count, or_dash, plain_name};
+use crate::format::text::{clean, count, plain_name};
 use crate::{Format, TextStyle};
 
 /// The JSON output of `describe pool`.
@@ -28,11 +29,14 @@ pub struct PoolDocument {
     nodes: Vec<String>,
     gpu_total: u64,
     gpu_used: Option<u64>,
+    /// Usable whole devices that no pod holds, which a job can get now.
     gpu_free: Option<u64>,
+    #[serde(flatten)]
+    numbers: GpuNumbers,
     gpu_type: BTreeMap<String, u64>,
     gpu_slices: BTreeMap<String, SliceItem>,
-    /// Mean utilization in percent of the devices that pods hold. Devices without a sample do not
-    /// count.
+    /// Mean utilization in percent of the whole devices that pods hold, or of the slices if pods
+    /// hold no whole device. Devices without a sample do not count.
     gpu_utilization: Option<Percent>,
     gpu_sampled: u64,
     memory_usage: Option<String>,
@@ -69,6 +73,7 @@ pub fn document(pool: &PoolUse) -> PoolDocument {
         gpu_total: gpus.total,
         gpu_used: gpus.used,
         gpu_free: gpus.free(),
+        numbers: gpus.into(),
         gpu_type: pool.types(),
         gpu_slices: slices(&pool.slices()),
         gpu_utilization: pool.figures().utilization.map(rounded),
@@ -124,24 +129,16 @@ fn add_devices(lines: &mut NamedLines, pool: &PoolUse) {
     } else {
         types.join(", ")
     };
-    lines.add(
-        "GPUs",
-        format!(
-            "{types}: {} held, {} free",
-            or_dash(gpus.used),
-            or_dash(gpus.free())
-        ),
-    );
-    let held = gpus.used.unwrap_or(0);
-    lines.add_known("GPU use", coverage::usage(&pool.figures(), held));
+    lines.add("GPUs", format!("{types}: {}", numbers_text(gpus)));
+    lines.add_known("GPU use", coverage::usage_of_nodes(pool.hosts.iter()));
     for (name, count) in pool.slices() {
         lines.add(
             "slices",
             format!(
-                "{} × {}: {} held",
+                "{} × {}: {}",
                 count.total,
                 clean(&name),
-                or_dash(count.used)
+                numbers_text(count)
             ),
         );
     }
@@ -186,6 +183,7 @@ fn job_table(pool: &PoolUse, style: TextStyle) -> String {
         left("STATUS"),
         right("GPUS"),
         left("USER"),
+        left("POOL"),
     ]);
     for job in &pool.jobs {
         table.row(vec![
@@ -194,6 +192,7 @@ fn job_table(pool: &PoolUse, style: TextStyle) -> String {
             State::from_job(job).to_string().into(),
             job.gpus().to_string().into(),
             job.user.clone().unwrap_or_default().into(),
+            job.pool.clone().unwrap_or_default().into(),
         ]);
     }
     table.show(Format::Table, true, style)

@@ -2,9 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use gpuctl_core::model::counting::held_use::held_figures;
 use gpuctl_core::model::counting::inventory;
 use gpuctl_core::model::{
-    Count, Figures, GpuType, Holder, Job, NodeHealth, NodeUsage, PoolDefinition, Reading,
+    Count, Figures, GpuType, Holder, Job, NodeHealth, NodeUsage, PoolDefinition,
 };
 
 /// A pool with its nodes, its definition and its jobs.
@@ -29,7 +30,15 @@ impl PoolUse {
 
     /// Returns the number of jobs, or `None` if some may be hidden from the user.
     pub fn job_count(&self) -> Option<u64> {
-        self.all_jobs.then_some(self.jobs.len() as u64)
+        let named = |job: &&Job| job.pool.as_deref() == Some(&*self.name);
+        self.all_jobs
+            .then(|| self.jobs.iter().filter(named).count() as u64)
+    }
+
+    /// Counts the nodes that accept new pods.
+    pub(super) fn nodes_usable(&self) -> usize {
+        let hosts = self.hosts.iter();
+        hosts.filter(|host| host.accepts_pods()).count()
     }
 
     /// Lists the pods that hold devices in the pool but belong to none of its jobs, with their
@@ -50,12 +59,7 @@ impl PoolUse {
     }
 
     pub(super) fn figures(&self) -> Figures {
-        let held: Vec<&Reading> = self
-            .hosts
-            .iter()
-            .flat_map(NodeUsage::held_devices)
-            .collect();
-        Figures::from_readings(held.into_iter())
+        held_figures(self.hosts.iter())
     }
 
     pub(super) fn slices(&self) -> BTreeMap<String, Count> {

@@ -8,10 +8,11 @@ use serde::Serialize;
 use gpuctl_core::model::{GpuType, Percent};
 
 use super::document::{SliceItem, slices};
+use super::numbers::{GpuNumbers, WITHHELD, withheld};
 use super::pool_use::PoolUse;
 use crate::format::coverage;
 use crate::format::coverage::{Coverage, percent, rounded};
-use crate::format::table::{Table, left, percentages, right};
+use crate::format::table::{Cell, Table, left, percentages, right};
 use crate::format::text::{joined, or_dash, plain_name};
 use crate::{Format, TextStyle};
 
@@ -31,16 +32,22 @@ pub(crate) struct PoolItem {
     description: Option<String>,
     gpu_total: u64,
     gpu_used: Option<u64>,
+    /// Usable whole devices that no pod holds, which a job can get now.
     gpu_free: Option<u64>,
+    #[serde(flatten)]
+    numbers: GpuNumbers,
     gpu_slices: BTreeMap<String, SliceItem>,
     gpu_type: Vec<GpuType>,
-    /// Mean utilization in percent of the devices that pods hold. Devices without a sample do not
-    /// count.
+    /// Mean utilization in percent of the whole devices that pods hold, or of the slices if pods
+    /// hold no whole device. Devices without a sample do not count.
     gpu_utilization: Option<Percent>,
     gpu_sampled: u64,
     memory_usage: Option<String>,
     nodes: usize,
-    /// `null` when some jobs are not visible.
+    /// Nodes that accept new pods.
+    nodes_usable: usize,
+    /// Jobs that name the pool and have not ended, which its limit counts; `null` when some jobs
+    /// are not visible.
     jobs: Option<u64>,
     /// `null` when the nodes are not visible.
     status: Option<&'static str>,
@@ -65,12 +72,14 @@ impl From<&PoolUse> for PoolItem {
             gpu_total: pool.gpus().total,
             gpu_used: pool.gpus().used,
             gpu_free: pool.gpus().free(),
+            numbers: pool.gpus().into(),
             gpu_slices: slices(&pool.slices()),
             gpu_type: pool.kinds(),
             gpu_utilization: pool.figures().utilization.map(rounded),
             gpu_sampled: pool.figures().sampled,
             memory_usage: coverage::memory_of(&pool.figures()),
             nodes: pool.hosts.len(),
+            nodes_usable: pool.nodes_usable(),
             jobs: pool.job_count(),
             status: pool.status(),
         }
@@ -85,7 +94,8 @@ pub fn names(pools: &[PoolUse]) -> Vec<String> {
 }
 
 pub fn table(pools: &[PoolUse], format: Format, headers: bool, style: TextStyle) -> String {
-    let mut table = Table::new([
+    let wide = matches!(format, Format::Wide | Format::Csv);
+    let mut columns = vec![
         left("NAME"),
         left("STATUS"),
         right("NODES"),
@@ -95,27 +105,35 @@ pub fn table(pools: &[PoolUse], format: Format, headers: bool, style: TextStyle)
         right("FREE"),
         percentages("UTIL"),
         right("JOBS"),
-        left("DESCRIPTION").yielding(),
-    ])
-    .with_wide();
+    ];
+    columns.extend(wide.then_some(WITHHELD).into_iter().flatten());
+    columns.push(left("DESCRIPTION").yielding());
+    let mut table = Table::new(columns).with_wide();
     for pool in pools {
         let gpus = pool.gpus();
         let description = pool
             .definition
             .as_ref()
             .and_then(|definition| definition.description.clone());
-        table.row(vec![
+        let (nodes, usable) = (pool.hosts.len(), pool.nodes_usable());
+        let nodes_text = match usable == nodes {
+            true => nodes.to_string(),
+            false => format!("{usable}/{nodes}"),
+        };
+        let mut cells = vec![
             plain_name(&pool.name).into_owned().into(),
             pool.status().unwrap_or("-").into(),
-            pool.hosts.len().to_string().into(),
+            Cell::measured(nodes_text, Some(nodes)),
             joined(&pool.kinds()).into(),
             gpus.total.to_string().into(),
             or_dash(gpus.used).into(),
             or_dash(gpus.free()).into(),
             percent(pool.figures().utilization).into(),
             or_dash(pool.job_count()).into(),
-            description.unwrap_or_default().into(),
-        ]);
+        ];
+        cells.extend(wide.then(|| withheld(gpus)).into_iter().flatten());
+        cells.push(description.unwrap_or_default().into());
+        table.row(cells);
     }
     table.show(format, headers, style)
 }

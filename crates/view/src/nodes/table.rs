@@ -10,6 +10,7 @@ use gpuctl_core::model::counting::inventory;
 use gpuctl_core::model::{Count, NodeHealth, NodeUsage};
 
 use super::document::gpus;
+use super::numbers::{WITHHELD, withheld, withheld_text};
 use crate::format::coverage::percent;
 use crate::format::table::{Cell, Table, left, percentages, right};
 use crate::format::text::{count, joined, labels, or_dash};
@@ -83,6 +84,7 @@ pub fn table(
         right("GPUS"),
         right("FREE"),
     ];
+    columns.extend(wide.then_some(WITHHELD).into_iter().flatten());
     columns.extend(sliced.then_some(left("SLICES FREE")));
     columns.extend([percentages("UTIL"), percentages("CPU"), percentages("MEM")]);
     columns.extend(
@@ -106,6 +108,7 @@ pub fn table(
             }
             .into(),
         ];
+        cells.extend(wide.then(|| withheld(host.gpus)).into_iter().flatten());
         cells.extend(sliced.then(|| slices_text(&host.slices).into()));
         cells.push(utilization(host));
         cells.extend(requested(host));
@@ -200,16 +203,17 @@ fn free(host: &NodeUsage) -> String {
 /// Draws held and free devices as squares if they are few.
 fn squares(gpus: Count, style: TextStyle) -> String {
     const MOST: u64 = 16;
-    let (full, empty) = if style.plain {
-        ("#", ".")
+    let (full, empty, cross) = if style.plain {
+        ("#", ".", "x")
     } else {
-        ("■", "□")
+        ("■", "□", "×")
     };
-    match gpus.used {
-        Some(used) if (1..=MOST).contains(&gpus.total) => {
+    let repeat = |text: &str, number: u64| text.repeat(usize::try_from(number).unwrap_or(0));
+    match gpus.used.zip(gpus.free()) {
+        Some((used, free)) if (1..=MOST).contains(&gpus.total) => {
             let used = used.min(gpus.total);
-            full.repeat(usize::try_from(used).unwrap_or(0))
-                + &empty.repeat(usize::try_from(gpus.total - used).unwrap_or(0))
+            let free = free.min(gpus.total - used);
+            repeat(full, used) + &repeat(empty, free) + &repeat(cross, gpus.total - used - free)
         }
         _ if gpus.total == 0 => String::new(),
         _ => gpus.total.to_string(),
@@ -227,13 +231,6 @@ fn slices_text(slices: &BTreeMap<String, Count>) -> String {
 /// Summarizes the nodes and their free GPUs for a terminal.
 pub fn footer(hosts: &[&NodeUsage]) -> String {
     let total = inventory::total(hosts.iter().map(|host| host.gpus));
-    let free_on = |health: NodeHealth| {
-        hosts
-            .iter()
-            .filter(|host| host.health == health)
-            .filter_map(|host| host.gpus.free())
-            .sum::<u64>()
-    };
     let mut text = format!(
         "{}, {}",
         count(hosts.len() as u64, "node"),
@@ -241,23 +238,9 @@ pub fn footer(hosts: &[&NodeUsage]) -> String {
     );
     match total.free() {
         None => text.push_str(": number of free GPUs unknown"),
-        Some(free) => {
-            text.push_str(&format!(": {free} free"));
-            // List free GPUs on these nodes separately, because they cannot be used.
-            let (cordoned, faulty) = (
-                free_on(NodeHealth::Maintaining),
-                free_on(NodeHealth::Faulty),
-            );
-            let parts: Vec<String> = [(cordoned, "cordoned"), (faulty, "on a faulty node")]
-                .iter()
-                .filter(|(number, _)| *number > 0)
-                .map(|(number, condition)| format!("{number} {condition}"))
-                .collect();
-            if !parts.is_empty() {
-                text.push_str(&format!(", including {}", parts.join(" and ")));
-            }
-        }
+        Some(free) => text.push_str(&format!(": {free} free")),
     }
+    text.push_str(&withheld_text(total));
     let slices = inventory::total(hosts.iter().flat_map(|host| host.slices.values().copied()));
     if slices.total > 0 {
         text.push_str(&format!(

@@ -118,7 +118,38 @@ pub fn control_body(row: &Scored, now: Timestamp) -> String {
 pub struct Low {
     count: usize,
     threshold: f64,
+    /// Held devices without a score, because too little was measured. They may be low, too.
+    unknown_count: usize,
     gpus: Vec<ScoreItem>,
+}
+
+/// Counts the held devices without a score.
+fn unknown(rows: &[Scored]) -> usize {
+    let is_unknown =
+        |row: &&Scored| row.score.band == Band::Unknown && row.reading.held == Some(true);
+    rows.iter().filter(is_unknown).count()
+}
+
+/// Says how many held devices have no score, for a list without low devices. `None` if all have
+/// one.
+pub fn unknown_text(rows: &[Scored]) -> Option<String> {
+    let held = rows
+        .iter()
+        .filter(|row| row.reading.held == Some(true))
+        .count();
+    let devices = |number: usize| count(number as u64, "held GPU");
+    match unknown(rows) {
+        0 => None,
+        unknown if unknown == held => Some(format!(
+            "the scores of all {} are unknown: too few samples in the window",
+            devices(held)
+        )),
+        unknown => Some(format!(
+            "no held GPU is known to be low, but the scores of {unknown} of {} are unknown: \
+             too few samples in the window",
+            devices(held)
+        )),
+    }
 }
 
 pub fn low(rows: &[Scored], threshold: f64, now: Timestamp) -> Low {
@@ -130,6 +161,7 @@ pub fn low(rows: &[Scored], threshold: f64, now: Timestamp) -> Low {
     Low {
         count: gpus.len(),
         threshold,
+        unknown_count: unknown(rows),
         gpus,
     }
 }

@@ -88,6 +88,7 @@ fn node(name: &str, used: Option<u64>, health: NodeHealth) -> NodeUsage {
             node: Node {
                 name: name.to_owned(),
                 labels,
+                schedulable: health != NodeHealth::Maintaining,
                 ..Node::default()
             },
             capacity: [
@@ -100,7 +101,7 @@ fn node(name: &str, used: Option<u64>, health: NodeHealth) -> NodeUsage {
         },
         health,
         reason: (health == NodeHealth::Faulty).then(|| "gpu-3: XID 79".to_owned()),
-        gpus: Count { total: 8, used },
+        gpus: Count::usable_units(8, used),
         slices: BTreeMap::new(),
         types: [("a100-80g".to_owned(), 8)].into(),
         cpu_used_milli: used.map(|_| 32_000),

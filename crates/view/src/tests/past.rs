@@ -7,15 +7,18 @@ use jiff::Timestamp;
 use super::{at_widths, now};
 use crate::history::hourly;
 use crate::history::hourly::{Hour, HourlyRow, RowKind};
-use crate::history::report;
 use crate::history::report::{GpuHourReport, Group};
+use crate::history::report_capacity::capacity_note;
+use crate::history::report_table;
 use crate::history::snapshot;
 use crate::history::snapshot::PointInTime;
-use crate::history::{at_time, hourly_table};
+use crate::history::{at_time, device_at, hourly_table};
+use gpuctl_core::model::facts::part::Part;
 use gpuctl_core::model::values::prices::Allowance;
 use gpuctl_core::model::values::units::UnitValue;
 use gpuctl_core::model::{GpuCount, Point, Series};
-use gpuctl_core::stats::history::allocations::{Allocation, AllocationHistory};
+use gpuctl_core::stats::history::allocations::{Allocation, AllocationGaps, AllocationHistory};
+use gpuctl_core::stats::history::capacity_hours::CapacityHours;
 use gpuctl_core::stats::history::gpu_hours::GpuHours;
 use gpuctl_core::stats::history::hourly::{Sum, ValueSummary, WorkloadSum};
 use gpuctl_core::stats::history::job_time::JobSum;
@@ -131,6 +134,7 @@ fn an_hour_of_the_past() -> (AllocationHistory, Usage) {
         phase: Some((59, if held { "Running" } else { "Pending" }.to_owned())),
         labels: None,
         annotations: None,
+        gaps: AllocationGaps::default(),
     };
     let start = now().as_millisecond() - 3_600_000;
     let ledger = AllocationHistory {
@@ -204,6 +208,55 @@ fn lists_of_the_past_fit() {
     );
 }
 
+/// A node with only MIG instances that has left the cluster. Its exporter named the holder of one.
+#[test]
+fn holders_of_instances_are_found_on_nodes_that_are_gone() {
+    let (mut ledger, _) = an_hour_of_the_past();
+    let node = "gpu-m-01".to_owned();
+    ledger.node_part_capacities = [(node.clone(), [("mig-1g.10gb".to_owned(), 7)].into())].into();
+    ledger.allocations.truncate(1);
+    let allocation = &mut ledger.allocations[0];
+    allocation.node.clone_from(&node);
+    allocation.gpus = GpuCount(0);
+    allocation.part = Some((Part::from_name("mig-1g.10gb", None), 1));
+    let labels = [
+        ("__name__", "DCGM_FI_PROF_GR_ENGINE_ACTIVE"),
+        ("Hostname", "gpu-m-01"),
+        ("gpu", "0"),
+        ("GPU_I_PROFILE", "1g.10gb"),
+        ("GPU_I_ID", "7"),
+        ("namespace", "ml-research"),
+        ("pod", "qwen2-7b-sft-0-2gsvl"),
+    ];
+    let series = Series {
+        labels: labels
+            .map(|(key, value)| (key.to_owned(), value.to_owned()))
+            .into_iter()
+            .collect(),
+        points: (0..60)
+            .map(|minute| Point {
+                at: ledger.span.start + minute * 60_000,
+                value: 0.5,
+            })
+            .collect(),
+    };
+    let usage = Usage::new(vec![series], &ledger, &NodeNames::default(), &[]);
+    let then = PointInTime {
+        cluster: "lab",
+        time: now(),
+        ledger: &ledger,
+        usage: &usage,
+    };
+    let found = |name: &str| device_at::device(&then, &node, &name.parse().unwrap());
+    let sentence = |name: &str| found(name).map(|device| device_at::sentence(&device));
+    let holder = "ml-research/qwen2-7b-sft-0-2gsvl (Job qwen2-7b-sft), 50% busy";
+    for name in ["0", "gpu-0/1g.10gb-7"] {
+        let text = sentence(name).unwrap();
+        assert!(text.contains(holder), "{name}: {text}");
+    }
+    assert_eq!(sentence("0/1g.10gb-9"), None);
+}
+
 #[test]
 fn reports_fit() {
     let (ledger, usage) = an_hour_of_the_past();
@@ -231,9 +284,9 @@ fn reports_fit() {
         of_jobs: false,
         over_time: Vec::new(),
     };
-    let markdown = format!("── markdown\n{}", report::markdown(&report));
+    let markdown = format!("── markdown\n{}", report_table::markdown(&report));
     insta::assert_snapshot!(
-        at_widths(|format, style| report::table(&report, format, true, style)) + &markdown
+        at_widths(|format, style| report_table::table(&report, format, true, style)) + &markdown
     );
     report.budgeted = true;
     report.groups[0].allowance = Some(Allowance {
@@ -242,7 +295,7 @@ fn reports_fit() {
     });
     insta::assert_snapshot!(
         "budgets_fit",
-        at_widths(|format, style| report::table(&report, format, true, style))
+        at_widths(|format, style| report_table::table(&report, format, true, style))
     );
     report.of_jobs = true;
     report.groups[0].jobs = JobSum {
@@ -258,6 +311,58 @@ fn reports_fit() {
     };
     insta::assert_snapshot!(
         "job_times_fit",
-        at_widths(|format, style| report::table(&report, format, true, style))
+        at_widths(|format, style| report_table::table(&report, format, true, style))
+    );
+}
+
+#[test]
+fn reports_of_nodes_fit() {
+    let unheld = |idle: f64, unseen: f64, cordoned: f64| {
+        let mut unheld = CapacityHours::of_hours(idle, unseen);
+        if cordoned > 0.0 {
+            let node = "gpu-a-02".to_owned();
+            unheld.cordoned.by_node.insert(node, cordoned);
+        }
+        unheld
+    };
+    let group = |name: &str, hours: f64, unheld: CapacityHours| Group {
+        name: Some(name.to_owned()),
+        account: GpuHours::of_one_gpu(hours, Some(50.0)),
+        unheld: Some(unheld),
+        ..Group::default()
+    };
+    // 100 + 60 + 8 = 168 and 20 + 148 = 168, so 336 in total.
+    let mut report = GpuHourReport {
+        by: "gpu-type",
+        currency: Some("EUR".to_owned()),
+        ..GpuHourReport::new(
+            now(),
+            vec![
+                group("a100-80g", 100.0, unheld(60.0, 8.0, 24.0)),
+                group("h100-80g", 20.0, unheld(148.0, 0.0, 0.0)),
+            ],
+            Group {
+                name: None,
+                ..group("", 120.0, unheld(208.0, 8.0, 24.0))
+            },
+        )
+    };
+    let markdown = format!("── markdown\n{}", report_table::markdown(&report));
+    insta::assert_snapshot!(
+        "capacity_fits",
+        at_widths(|format, style| report_table::table(&report, format, true, style)) + &markdown
+    );
+    assert_eq!(
+        capacity_note(&report).unwrap(),
+        "the capacity was 336.0 GPU-hours: 120.0 allocated (36%), 208.0 idle, 8.0 unseen in gaps of \
+         kube-state-metrics; 24.0 idle on cordoned nodes (gpu-a-02)"
+    );
+    assert!(report_table::units(&report).ends_with("; costs are in EUR"));
+    let total = report.total.unheld.as_mut().unwrap();
+    let reason = "the fraction of a GPU in gpu.shared is unknown".to_owned();
+    total.unknown.insert("gpu-a-03".to_owned(), reason);
+    assert_eq!(
+        capacity_note(&report).unwrap(),
+        "the capacity is unknown: gpu-a-03: the fraction of a GPU in gpu.shared is unknown"
     );
 }

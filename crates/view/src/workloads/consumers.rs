@@ -7,7 +7,7 @@ use gpuctl_core::model::{Figures, GpuCount, Workload};
 
 use super::list::{SOURCE, held, status_cell};
 use crate::format::coverage;
-use crate::format::coverage::{Coverage, percent, rate};
+use crate::format::coverage::{Coverage, rate};
 use crate::format::table::{Cell, Table, left, percentages, right};
 use crate::format::text::plain_name;
 use crate::{Format, TextStyle};
@@ -46,6 +46,8 @@ struct Stat {
     /// Mean utilization of the devices that it holds. Devices without a sample do not count.
     gpu_utilization: Option<f64>,
     gpu_sampled: Option<u64>,
+    /// Devices that other pods share, so that the mean includes the use of these pods.
+    gpu_shared: Option<u64>,
 }
 
 pub fn consumers(
@@ -66,6 +68,7 @@ pub fn consumers(
                 .and_then(|figures| figures.utilization)
                 .map(rate),
             gpu_sampled: row.figures.map(|figures| figures.sampled),
+            gpu_shared: row.figures.map(|figures| figures.shared),
         },
         pods: None,
         source: SOURCE,
@@ -103,7 +106,7 @@ pub fn consumer_table(
             status_cell(workload),
             workload.requested.to_string().into(),
             held(workload).to_string().into(),
-            percent(figures.and_then(|figures| figures.utilization)).into(),
+            coverage::utilization_cell(*figures, style),
             Cell::measured(
                 figures
                     .as_ref()
@@ -115,5 +118,13 @@ pub fn consumer_table(
             ),
         ]);
     }
-    table.show(format, headers, style)
+    let mut text = table.show(format, headers, style);
+    let is_marked = |row: &ConsumerRow<'_>| {
+        row.figures
+            .is_some_and(|figures| figures.shared > 0 && figures.utilization.is_some())
+    };
+    if style.width.is_some() && format != Format::Csv && rows.iter().any(is_marked) {
+        text.push_str("* other pods share these devices, and the utilization includes theirs\n");
+    }
+    text
 }

@@ -6,9 +6,9 @@ use serde::Serialize;
 
 use gpuctl_core::model::values::natural;
 use gpuctl_core::model::values::units::UnitValue;
-use gpuctl_core::model::{Count, Figures, GpuCount, NodeUsage, Percent, Reading, Watts};
+use gpuctl_core::model::{Count, Figures, GpuCount, HeldUse, NodeUsage, Percent, Reading, Watts};
 
-use crate::format::coverage::{Coverage, HeldUse, memory_of, percent, rounded};
+use crate::format::coverage::{Coverage, memory_of, percent, rounded};
 use crate::format::table::{Cell, Table, left, percentages, right};
 use crate::format::text::{bar, joined, or_dash};
 use crate::{Format, TextStyle};
@@ -74,15 +74,23 @@ pub struct TopList<'a> {
     view: &'static str,
     /// Number of nodes with GPUs; `null` when you are not allowed to list nodes.
     nodes: Option<usize>,
-    /// Number of whole devices.
+    /// Number of installed whole devices.
     gpu_total: Option<u64>,
     gpu_held: Option<u64>,
-    /// Mean utilization in percent of the devices that pods hold. Devices without a sample do not
-    /// count.
+    /// Usable whole devices that no pod holds, which a job can get now.
+    gpu_free: Option<u64>,
+    /// Installed whole devices that are out of service.
+    gpu_lost: Option<u64>,
+    /// Allocatable whole devices on nodes that accept no new pods.
+    gpu_cordoned: Option<u64>,
+    /// Mean utilization in percent of the whole devices that pods hold, or of the slices if pods
+    /// hold no whole device. Devices without a sample do not count.
     gpu_utilization: Option<Percent>,
     /// Held whole devices that the mean is based on; `null` without metrics.
     gpu_sampled: Option<u64>,
-    /// Held slices that the mean is based on; `null` without metrics.
+    /// Mean utilization in percent of the slices and shared devices that pods hold.
+    slices_utilization: Option<Percent>,
+    /// Held slices and shared devices with a sample; `null` without metrics.
     slices_sampled: Option<u64>,
     /// Visible jobs that wait for GPUs.
     jobs_waiting: u64,
@@ -124,9 +132,13 @@ pub fn document<'a>(rows: TopRows, lines: &'a [TopLine], summary: &TopSummary) -
         nodes: summary.nodes,
         gpu_total: summary.gpus.map(|gpus| gpus.total),
         gpu_held: summary.gpus.and_then(|gpus| gpus.used),
-        gpu_utilization: summary.held_use.utilization.map(rounded),
-        gpu_sampled: measured(summary.held_use.sampled),
-        slices_sampled: measured(summary.held_use.slices_sampled),
+        gpu_free: summary.gpus.and_then(Count::free),
+        gpu_lost: summary.gpus.map(|gpus| gpus.lost),
+        gpu_cordoned: summary.gpus.map(|gpus| gpus.cordoned),
+        gpu_utilization: summary.held_use.utilization().map(rounded),
+        gpu_sampled: measured(summary.held_use.whole.sampled),
+        slices_utilization: summary.held_use.parts.utilization.map(rounded),
+        slices_sampled: measured(summary.held_use.parts.sampled),
         jobs_waiting: summary.jobs_waiting,
         gpus_waiting: summary.gpus_waiting,
         coverage: summary.coverage,

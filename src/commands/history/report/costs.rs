@@ -6,8 +6,9 @@ use serde::de::DeserializeOwned;
 
 use crate::cli::history::report::Report;
 use gpuctl_core::error::Error;
-use gpuctl_core::model::values::prices::{Budget, Prices};
-use gpuctl_core::stats::history::gpu_hours::GpuHours;
+use gpuctl_core::model::values::prices::{Budget, PRICE_KEYS, Prices};
+use gpuctl_core::stats::exporters::node_traits::NodeTraits;
+use gpuctl_core::stats::history::costs::{self, HoursByTraits};
 use gpuctl_local::files;
 
 /// Prices and budgets from the user's files.
@@ -21,20 +22,13 @@ impl Costs {
         let prices = args
             .prices
             .as_deref()
-            .map(|path| {
-                read(
-                    path,
-                    "prices",
-                    Prices::problem,
-                    "currency, gpu_hour and kwh",
-                )
-            })
+            .map(|path| read(path, Prices::problem, PRICE_KEYS))
             .transpose()?;
         let keys = "groups, default and total, each with gpu_hours and cost";
         let budget = args
             .budget
             .as_deref()
-            .map(|path| read(path, "a budget", Budget::problem, keys))
+            .map(|path| read(path, Budget::problem, keys))
             .transpose()?;
         if budget.as_ref().is_some_and(Budget::has_costs) && prices.is_none() {
             return Err(
@@ -45,35 +39,73 @@ impl Costs {
         Ok(Self { prices, budget })
     }
 
-    /// Computes the cost of GPU-hours. Returns `None` if energy has a price but was not measured,
-    /// or if a share's fraction of a GPU is unknown.
-    pub(super) fn of_gpu_hours(&self, gpu_hours: &GpuHours) -> Option<f64> {
-        self.prices.as_ref()?.cost(
-            gpu_hours.held + gpu_hours.part_equivalent()?,
-            gpu_hours.energy,
-        )
+    /// Computes the cost of a group. Returns `None` without prices, or if a part of the cost is
+    /// unknown.
+    pub(super) fn of_hours(&self, hours: &HoursByTraits) -> Option<f64> {
+        costs::cost(self.prices.as_ref()?, hours)
+    }
+
+    /// Computes the cost of all groups together.
+    pub(super) fn of_all<'h>(
+        &self,
+        mut groups: impl Iterator<Item = &'h HoursByTraits>,
+    ) -> Option<f64> {
+        let prices = self.prices.as_ref()?;
+        groups.try_fold(0.0, |sum, hours| Some(sum + costs::cost(prices, hours)?))
+    }
+
+    /// Describes the GPUs without a price, if there are any.
+    pub(super) fn without_price<'h>(
+        &self,
+        groups: impl Iterator<Item = &'h HoursByTraits>,
+    ) -> Option<String> {
+        let missing = costs::without_price(self.prices.as_ref()?, groups);
+        let name = |traits: &NodeTraits| {
+            let gpu_type = traits.gpu_type.as_deref().unwrap_or("unknown type");
+            match &traits.pool {
+                Some(pool) => format!("{gpu_type} in pool {pool}"),
+                None => gpu_type.to_owned(),
+            }
+        };
+        let names: Vec<String> = missing.into_iter().map(name).collect();
+        (!names.is_empty()).then(|| {
+            format!(
+                "no price is set for these GPUs: {}; the cost of groups that held them is unknown",
+                names.join(", ")
+            )
+        })
     }
 }
 
-/// Reads a file of `kind`. Errors list the valid `keys`.
+/// Reads a file. Errors list the valid `keys`.
 fn read<T: DeserializeOwned>(
     path: &Path,
-    kind: &str,
-    problem: impl Fn(&T) -> Option<&'static str>,
+    problem: impl Fn(&T) -> Option<String>,
     keys: &str,
 ) -> Result<T, Error> {
     let text = files::read_text(path).map_err(Error::usage)?;
     let value: T = serde_saphyr::from_str(&text).map_err(|error| {
-        Error::usage(format!(
-            "{} has no {}",
-            path.display(),
-            kind.trim_start_matches("a ")
-        ))
-        .cause(error.to_string())
-        .hint(keys)
+        // The position is at the front, as in errors of other files.
+        let message = error.without_snippet().to_string();
+        let (position, suffix) = error.location().map_or_else(Default::default, |location| {
+            let (line, column) = (location.line(), location.column());
+            (
+                format!(":{line}:{column}"),
+                format!(" at line {line}, column {column}"),
+            )
+        });
+        let message = message.strip_suffix(&suffix).unwrap_or(&message);
+        let place = path.display();
+        Error::usage(format!("{place}{position}: {message}")).hint(hint(keys))
     })?;
     match problem(&value) {
-        Some(problem) => Err(Error::usage(format!("{}: {problem}", path.display())).hint(keys)),
+        Some(problem) => {
+            Err(Error::usage(format!("{}: {problem}", path.display())).hint(hint(keys)))
+        }
         None => Ok(value),
     }
+}
+
+fn hint(keys: &str) -> String {
+    format!("the file may contain: {keys}")
 }

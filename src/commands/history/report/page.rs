@@ -5,6 +5,7 @@ use jiff::tz::TimeZone;
 
 use super::costs::Costs;
 use super::gather::{ReportTotals, gather};
+use super::grouping::Grouping;
 use crate::cli::history::report::Report;
 use crate::context::Context;
 use crate::observe::history::{ClusterHistory, clusters, pieces};
@@ -13,7 +14,6 @@ use crate::terminal::Verbosity;
 use gpuctl_cluster::Connection;
 use gpuctl_core::error::Error;
 use gpuctl_core::model::UnixSeconds;
-use gpuctl_core::stats::history::gpu_hours::GpuHours;
 use gpuctl_core::stats::history::workload_use::WorkloadUses;
 use gpuctl_view::history::report_page::{PreviousWindow, ReportPage};
 
@@ -24,11 +24,20 @@ const MOST_WASTERS: usize = 15;
 pub(super) struct ReportWindow<'a> {
     pub start: UnixSeconds,
     pub end: UnixSeconds,
-    /// The user to which the report is restricted.
-    pub user: Option<&'a str>,
+    pub grouping: &'a Grouping<'a>,
     /// The number of hours, and how many of them have no data.
     pub hours: u64,
     pub without_data: u64,
+}
+
+/// Returns the configured name of the cluster, or else the name of its context.
+pub(super) fn cluster_name(
+    history: &ClusterHistory<'_>,
+    context: &Context,
+) -> Result<String, Error> {
+    let config = context.config()?;
+    let configured = config.text("cluster.name").map_err(Error::usage)?;
+    Ok(configured.unwrap_or_else(|| history.cluster.clone()))
 }
 
 /// Collects the facts. Call it after all warnings about the report's window.
@@ -37,16 +46,12 @@ pub(super) async fn facts(
     window: ReportWindow<'_>,
     workloads: WorkloadUses,
     costs: &Costs,
-    cluster: &str,
+    cluster: String,
     context: &Context,
 ) -> Result<ReportPage, Error> {
     let previous = previous_window(args, &window, costs, context).await;
-    let configured = context
-        .config()?
-        .text("cluster.name")
-        .map_err(Error::usage)?;
     Ok(ReportPage {
-        cluster: configured.unwrap_or_else(|| cluster.to_owned()),
+        cluster,
         zone: TimeZone::system(),
         warnings: context.terminal.warnings(),
         wasters: workloads.largest_wasters(MOST_WASTERS),
@@ -82,15 +87,11 @@ async fn previous_window(
         Ok(totals) if totals.without_data > 0 => {
             incomplete(totals.without_data, totals.hours, "the previous")
         }
-        Ok(totals) => {
-            let mut total = GpuHours::default();
-            let accounts = totals.groups.into_values().map(|group| group.account);
-            accounts.for_each(|account| total.add(account));
-            PreviousWindow::Known {
-                cost: costs.of_gpu_hours(&total),
-                total,
-            }
-        }
+        Ok(totals) => PreviousWindow::Known {
+            total: totals.account(),
+            cost: costs.of_all(totals.hours_of_groups()),
+            capacity: totals.unheld().map(Box::new),
+        },
     }
 }
 
@@ -108,7 +109,7 @@ async fn read_previous(
     context.terminal.swap_verbosity(verbosity);
     let history = history?;
     let hours = pieces(start, window.start);
-    let totals = gather(args, &history, hours, window.user, context).await?;
+    let totals = gather(args, &history, hours, window.grouping, context).await?;
     metrics::print_warnings(context, &history.prometheus);
     Ok(totals)
 }

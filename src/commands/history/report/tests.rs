@@ -37,5 +37,6 @@ fn groups_are_named_as_kube_state_metrics_does() {
         "cost_center"
     );
     assert_eq!(group_by("user").unwrap().exported_key(), "gpuctl_user");
+    assert_eq!(group_by("gpu-type"), Ok(GroupBy::GpuType));
     assert!(group_by("label=").is_err() && group_by("people").is_err() && group_by("x=y").is_err());
 }

@@ -121,6 +121,7 @@ async fn find_store<'c>(
     };
     bundle.prometheus = Some(prometheus.server.clone());
     bundle.matchers = prometheus.matchers().pairs().to_vec();
+    bundle.matchers_include_unlabeled = prometheus.matchers().includes_unlabeled();
     Some(prometheus)
 }
 

@@ -22,8 +22,11 @@ pub struct Consumer {
     pub job: Option<Rc<str>>,
     /// Number of units of each extended resource, computed as the scheduler does.
     pub devices: Rc<BTreeMap<String, u64>>,
-    /// True if the pod requests devices, as extended resources or through claims.
+    /// True if the pod requests devices, as extended resources, through claims, or as a member of a
+    /// group.
     pub asks_for_devices: bool,
+    /// Groups of pods that share a device with the pod (Run:ai and KAI).
+    pub gpu_groups: Vec<Rc<str>>,
     pub requests: MachineRequests,
 }
 

@@ -29,13 +29,18 @@ pub struct FreeGpus {
     pub domain: Option<String>,
     /// The only pool whose jobs may use these GPUs.
     pub exclusive_pool: Option<String>,
+    /// Number of installed GPUs.
     pub total: u64,
+    /// GPUs that the kubelet took out of service.
+    pub lost: u64,
+    /// Allocatable GPUs on nodes that accept no new pods.
+    pub cordoned: u64,
     /// Nodes with usable free GPUs, sorted by name.
     pub blocks: Vec<Block>,
     pub stranded: Vec<Stranded>,
     /// Pods with whole GPUs on nodes that accept new pods, as (node, pod, number of GPUs).
     movable: Vec<(String, String, u64)>,
-    /// Number of GPUs of each node that accepts new pods.
+    /// Number of usable GPUs of each node that accepts new pods.
     sizes: BTreeMap<String, u64>,
 }
 
@@ -102,6 +107,8 @@ pub fn free_gpus(
             .or_default();
         (group.gpu_type, group.domain, group.exclusive_pool) = (kind, domain, pool);
         group.total += host.gpus.total;
+        group.lost += host.gpus.lost;
+        group.cordoned += host.gpus.cordoned;
         group.take(host, &consumers, host_per_gpu)?;
     }
     Some(groups.into_values().collect())
@@ -126,8 +133,9 @@ impl FreeGpus {
         // The GPUs of a closed node count only towards the total: no job can use them, and no pod
         // can move there.
         if let Some((cause, detail)) = closed(host) {
+            let blocked = host.gpus.blocked()?;
             self.stranded
-                .extend((free > 0).then(|| strand(free, cause, detail, None)));
+                .extend((blocked > 0).then(|| strand(blocked, cause, detail, None)));
             return Some(());
         }
         let by_cpu = units_within(
@@ -154,7 +162,9 @@ impl FreeGpus {
             self.stranded
                 .push(strand(free - usable, cause, None, holder));
         }
-        self.sizes.insert(name.to_owned(), host.gpus.total);
+        if host.gpus.usable() > 0 {
+            self.sizes.insert(name.to_owned(), host.gpus.usable());
+        }
         let held = |holder: &Holder| {
             (
                 name.to_owned(),

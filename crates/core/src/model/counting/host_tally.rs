@@ -1,13 +1,16 @@
 //! Counts the devices of one node, and the devices that pods and claims hold.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::rc::Rc;
 
 use super::consumer::{Consumer, MachineRequests};
 use super::count::Count;
 use super::node_usage::{Device, Holder, NodeUsage, UNTYPED};
+use super::stranded::closed;
 use crate::model::facts::gpu::GpuType;
-use crate::model::facts::host::{NodeDetails, NodeHealth, Unit, health, unit};
+use crate::model::facts::host::{NodeDetails, NodeHealth, health};
+use crate::model::facts::resource::passthrough_model;
+use crate::model::facts::unit::{SHARED, Slice, Unit, unit};
 use crate::model::values::omissions;
 use crate::model::values::omissions::Omission;
 use crate::model::values::quantity;
@@ -24,7 +27,7 @@ pub(super) fn host_use(
     by_name: &HashMap<(&str, &str), &Consumer>,
 ) -> NodeUsage {
     let mut tally = HostTally::new(&host, others.is_some());
-    tally.add_allocatable();
+    tally.add_resources();
     // A DRA driver may serve an extended resource through claims (KEP-5004). The claim already
     // counts those devices, so skip the pod's request.
     let by_claim = |resource: &str| {
@@ -38,14 +41,18 @@ pub(super) fn host_use(
             .iter()
             .filter(|(resource, amount)| **amount > 0 && !by_claim(resource))
         {
-            tally.add_request(consumer, resource, *amount);
+            let sharers: Vec<&Consumer> = consumers
+                .iter()
+                .copied()
+                .filter(|other| consumer.reserves() && other.shares(consumer))
+                .collect();
+            match sharers.is_empty() {
+                true => tally.add_request(consumer, resource, *amount),
+                false => tally.add_reserved(&sharers, resource, *amount),
+            }
         }
     }
-    // Tainted devices are not available, so count them only if a claim holds them.
-    for device in devices
-        .iter()
-        .filter(|device| device.taint.is_none() || device.held_by.is_some())
-    {
+    for device in devices {
         tally.add_device(device, by_name);
     }
     let HostTally {
@@ -62,7 +69,7 @@ pub(super) fn host_use(
             .for_each(|consumer| used += consumer.requests);
         used
     });
-    NodeUsage {
+    let mut usage = NodeUsage {
         cpu_used_milli: used.map(|used| used.cpu_milli),
         memory_used_bytes: used.map(|used| used.memory_bytes),
         details: host,
@@ -73,7 +80,12 @@ pub(super) fn host_use(
         types,
         holders: holders.into_values().collect(),
         devices: None,
+    };
+    if closed(&usage).is_some() {
+        usage.gpus.close();
+        usage.slices.values_mut().for_each(Count::close);
     }
+    usage
 }
 
 /// Counts of a node in progress.
@@ -92,17 +104,10 @@ struct HostTally<'h> {
 
 impl<'h> HostTally<'h> {
     fn new(host: &'h NodeDetails, pods_are_known: bool) -> Self {
-        let empty = Count {
-            total: 0,
-            used: pods_are_known.then_some(0),
-        };
+        let empty = Count::usable_units(0, pods_are_known.then_some(0));
         Self {
             host,
-            gpu_type: host
-                .node
-                .type_label()
-                .and_then(|(_, value)| GpuType::parse(value))
-                .map(|kind| kind.to_string()),
+            gpu_type: host.node.model().map(|kind| kind.to_string()),
             empty,
             gpus: empty,
             slices: BTreeMap::new(),
@@ -119,14 +124,25 @@ impl<'h> HostTally<'h> {
         *self.types.entry(kind).or_default() += amount;
     }
 
-    /// Adds the devices that the node offers as extended resources.
-    fn add_allocatable(&mut self) {
+    /// Adds the devices of the node that are extended resources, whether or not the kubelet offers
+    /// them to pods.
+    fn add_resources(&mut self) {
         let host = self.host;
-        for (resource, amount) in &host.allocatable {
-            let (Some(unit), Some(amount)) = (unit(&host.node, resource), quantity::whole(amount))
-            else {
+        let resources: BTreeSet<&String> = host
+            .capacity
+            .keys()
+            .chain(host.allocatable.keys())
+            .collect();
+        for resource in resources {
+            let Some(unit) = unit(&host.node, &host.capacity, resource) else {
                 continue;
             };
+            let amount_in = |map: &BTreeMap<String, String>| {
+                map.get(resource).and_then(|text| quantity::whole(text))
+            };
+            let allocatable = amount_in(&host.allocatable).unwrap_or(0);
+            // Published copies do not include the capacity.
+            let amount = amount_in(&host.capacity).unwrap_or(0).max(allocatable);
             // Skip absurd amounts: one would dominate every sum over the cluster.
             if amount > MOST_PER_NODE {
                 omissions::note(
@@ -137,13 +153,14 @@ impl<'h> HostTally<'h> {
             }
             match unit {
                 Unit::Whole => {
-                    self.gpus.total += amount;
+                    self.gpus.add_capacity(amount, allocatable);
                     if amount > 0 {
-                        self.add_type(None, amount);
+                        self.add_type(passthrough_type(resource), amount);
                     }
                 }
-                Unit::Slice(name) if amount > 0 => {
-                    self.slices.entry(name).or_insert(self.empty).total += amount;
+                Unit::Slice(slice) if amount > 0 => {
+                    let count = self.slices.entry(slice.name).or_insert(self.empty);
+                    count.add_capacity(amount, allocatable);
                 }
                 Unit::Slice(_) => {}
             }
@@ -152,7 +169,7 @@ impl<'h> HostTally<'h> {
 
     /// Adds the devices that a pod requests as an extended resource.
     fn add_request(&mut self, consumer: &Consumer, resource: &str, amount: u64) {
-        let Some(unit) = unit(&self.host.node, resource) else {
+        let Some(unit) = unit(&self.host.node, &self.host.capacity, resource) else {
             return;
         };
         let key = (Rc::clone(&consumer.namespace), Rc::clone(&consumer.name));
@@ -162,30 +179,48 @@ impl<'h> HostTally<'h> {
             .or_insert_with(|| Holder::without_devices(consumer));
         match unit {
             Unit::Whole => {
-                self.gpus.used = self.gpus.used.map(|used| used.saturating_add(amount));
+                self.gpus.hold(amount);
                 entry.gpus += GpuCount(amount);
             }
-            Unit::Slice(name) => {
+            Unit::Slice(Slice { name, .. }) => {
                 let count = self.slices.entry(name.clone()).or_insert(self.empty);
-                count.used = count.used.map(|used| used.saturating_add(amount));
+                count.hold(amount);
                 let held = entry.slices.entry(name).or_default();
                 *held = held.saturating_add(amount);
             }
         }
     }
 
+    /// Adds the devices of a reservation, which the pods of its group hold.
+    fn add_reserved(&mut self, sharers: &[&Consumer], resource: &str, amount: u64) {
+        let Some(unit) = unit(&self.host.node, &self.host.capacity, resource) else {
+            return;
+        };
+        let count = match unit {
+            Unit::Whole => &mut self.gpus,
+            Unit::Slice(Slice { name, .. }) => self.slices.entry(name).or_insert(self.empty),
+        };
+        count.used = count.used.map(|used| used.saturating_add(amount));
+        for sharer in sharers {
+            let key = (Rc::clone(&sharer.namespace), Rc::clone(&sharer.name));
+            let holder = self
+                .holders
+                .entry(key)
+                .or_insert_with(|| Holder::without_devices(sharer));
+            let held = holder.slices.entry(SHARED.to_owned()).or_default();
+            *held = held.saturating_add(amount);
+        }
+    }
+
     /// Adds a DRA device and the pods that hold it.
     fn add_device(&mut self, device: &Device, by_name: &HashMap<(&str, &str), &Consumer>) {
-        let taken = u64::from(device.held_by.is_some());
         // Claims are a separate resource of the API, so usage by claims can be known even if pods
         // cannot be listed.
-        let count = Count {
-            total: 1,
-            used: device.claims_readable.then_some(taken),
-        };
+        let is_held = device.claims_readable.then_some(device.held_by.is_some());
+        let is_lost = device.taint.is_some();
         match &device.profile {
             None => {
-                self.gpus.add(count);
+                self.gpus.add_device(is_lost, is_held);
                 let product = device.product.as_deref().and_then(GpuType::parse);
                 self.add_type(product.map(|kind| kind.to_string()), 1);
             }
@@ -193,7 +228,7 @@ impl<'h> HostTally<'h> {
                 .slices
                 .entry(format!("mig-{profile}"))
                 .or_insert(self.empty)
-                .add(count),
+                .add_device(is_lost, is_held),
         }
         for (namespace, pod) in device.held_by.iter().flatten() {
             let consumer = by_name.get(&(namespace.as_str(), pod.as_str())).copied();
@@ -214,6 +249,11 @@ impl<'h> HostTally<'h> {
             }
         }
     }
+}
+
+/// Returns the type of devices that are passed through to virtual machines.
+fn passthrough_type(resource: &str) -> Option<String> {
+    GpuType::parse(passthrough_model(resource)?).map(|kind| kind.to_string())
 }
 
 /// Returns the health of a node and the reason. A tainted device makes an active node faulty.

@@ -78,10 +78,7 @@ impl Inventory {
 
 /// Sums counts. If the usage of any count is unknown, the usage of the sum is too.
 pub fn total(counts: impl Iterator<Item = Count>) -> Count {
-    let mut sum = Count {
-        total: 0,
-        used: Some(0),
-    };
+    let mut sum = Count::usable_units(0, Some(0));
     counts.for_each(|count| sum.add(count));
     sum
 }

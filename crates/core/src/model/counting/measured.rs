@@ -2,10 +2,15 @@
 
 use std::collections::BTreeMap;
 
+use super::count::Count;
+use super::held_use::held_figures;
 use super::inventory::Inventory;
 use super::node_usage::NodeUsage;
+use crate::model::facts::exported_instances::ExportedInstances;
+use crate::model::facts::gpu::GpuType;
 use crate::model::facts::host::NodeHealth;
 use crate::model::facts::reading::{Figures, Reading, Readings};
+use crate::model::values::units::GpuCount;
 
 impl Inventory {
     /// Assigns readings to their nodes. A broken device makes its node faulty.
@@ -25,15 +30,43 @@ impl Inventory {
             if let Some(fault) = fault.filter(|_| host.health != NodeHealth::Faulty) {
                 (host.health, host.reason) = (NodeHealth::Faulty, Some(fault));
             }
+            host.count_exported(&host_readings);
             host.devices = Some(host_readings);
         }
     }
 }
 
 impl NodeUsage {
+    /// Counts the units of whole devices as slices if only the exporter shows that they are.
+    fn count_exported(&mut self, readings: &[Reading]) {
+        if self.gpus.total == 0 || !self.slices.is_empty() {
+            return;
+        }
+        let mut instances = ExportedInstances::default();
+        for reading in readings {
+            instances.add(&reading.index.to_string(), reading.slice.as_ref());
+        }
+        let model = readings
+            .iter()
+            .find_map(|reading| GpuType::parse(reading.model.as_deref()?));
+        let Some(name) = instances.slice_name(self.gpus.total, model.as_ref()) else {
+            return;
+        };
+        for holder in &mut self.holders {
+            if holder.gpus > GpuCount::ZERO {
+                *holder.slices.entry(name.clone()).or_default() += holder.gpus.0;
+                holder.gpus = GpuCount::ZERO;
+            }
+        }
+        let empty = Count::usable_units(0, self.gpus.used.map(|_| 0));
+        let units = std::mem::replace(&mut self.gpus, empty);
+        self.slices.insert(name, units);
+        self.types.clear();
+    }
+
     /// Computes means over the node's held devices.
     pub fn figures(&self) -> Figures {
-        Figures::from_readings(self.held_devices())
+        held_figures(std::iter::once(self))
     }
 
     /// Returns the readings of the devices that are known to be held.

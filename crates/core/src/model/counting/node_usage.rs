@@ -89,7 +89,7 @@ impl NodeUsage {
             .details
             .node
             .gpu_type()
-            .filter(|_| self.types.is_empty() && !self.slices.is_empty())
+            .filter(|_| self.types.is_empty())
         {
             Some(kind) => vec![kind],
             None => whole,

@@ -2,6 +2,7 @@
 
 use super::node_usage::NodeUsage;
 use crate::model::contract::labels::POOL_LABEL;
+use crate::model::facts::condition::HostCondition;
 use crate::model::facts::host::NodeHealth;
 use crate::model::facts::node::DEDICATED;
 
@@ -19,6 +20,13 @@ pub enum StrandedBy {
     Cpu,
     #[strum(serialize = "insufficient-memory")]
     Memory,
+}
+
+impl NodeUsage {
+    /// Returns true if jobs without special tolerations can get GPUs of this node.
+    pub fn accepts_pods(&self) -> bool {
+        closed(self).is_none()
+    }
 }
 
 impl StrandedBy {
@@ -40,12 +48,18 @@ pub struct Stranded {
     pub holder: Option<(String, u64)>,
 }
 
-/// Returns why a node accepts no ordinary GPU job, if so. A fault closes the node only with a
-/// taint, which does prevent scheduling. Kubernetes taints nodes that are not ready.
+/// Returns why a node accepts no ordinary GPU job, if so. A fault other than a missing kubelet
+/// closes the node only with a taint, because the scheduler considers nothing else.
 pub(super) fn closed(host: &NodeUsage) -> Option<(StrandedBy, Option<String>)> {
     let node = &host.details.node;
     if !node.schedulable {
         return Some((StrandedBy::Cordoned, None));
+    }
+    // Kubernetes also taints nodes that are not ready, but some seconds later.
+    let is_not_ready =
+        |condition: &HostCondition| condition.kind == "Ready" && condition.status != "True";
+    if host.details.conditions.iter().any(is_not_ready) {
+        return Some((StrandedBy::NodeFaulty, host.reason.clone()));
     }
     let is_expected = |taint: &&crate::model::Taint| {
         let dedicated = |(key, value): &(&str, Option<&str>)| {

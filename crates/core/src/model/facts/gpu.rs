@@ -18,7 +18,7 @@ pub struct GpuType {
 }
 
 /// Words in product names that do not distinguish types.
-pub const NOISE: [&str; 30] = [
+pub const NOISE: [&str; 33] = [
     "nvidia",
     "tesla",
     "amd",
@@ -49,6 +49,11 @@ pub const NOISE: [&str; 30] = [
     "server",
     "edition",
     "com",
+    // A virtual function of a whole device, as on Azure (`AMD_Instinct_MI300X_VF`).
+    "vf",
+    // GKE's name for the H100 with another network (`nvidia-h100-mega-80gb`).
+    "mega",
+    "ampere",
 ];
 
 /// Models that are sold with only one memory size, so that `a10` equals `a10-24g`. The sizes are in
@@ -160,6 +165,11 @@ impl GpuType {
         Some(Self { model, gigabytes })
     }
 
+    /// Returns the memory of a device in GB as sold, if known.
+    pub fn gigabytes(&self) -> Option<u32> {
+        self.gigabytes
+    }
+
     /// Returns true if both names may mean the same type. A missing memory size matches any size.
     pub fn matches(&self, other: &Self) -> bool {
         self.model == other.model
@@ -236,7 +246,7 @@ fn memory_word(word: &str) -> Option<u32> {
 }
 
 /// Node labels with the type of the node's GPUs, most reliable first.
-pub const TYPE_LABELS: [&str; 7] = [
+pub const TYPE_LABELS: [&str; 8] = [
     "nvidia.com/gpu-type",
     "nvidia.com/gpu.product",
     "amd.com/gpu.product-name",
@@ -244,6 +254,7 @@ pub const TYPE_LABELS: [&str; 7] = [
     "cloud.google.com/gke-accelerator",
     "karpenter.k8s.aws/instance-gpu-name",
     "aliyun.accelerator/nvidia_name",
+    "k8s.amazonaws.com/accelerator",
 ];
 
 /// Node label with the number of shares of each device. It is 1 or absent on nodes with whole
@@ -296,13 +307,6 @@ pub fn mig_gigabytes(profile: &str) -> Option<u64> {
         .split('.')
         .find_map(|part| part.strip_suffix("gb"))?;
     memory.parse().ok()
-}
-
-/// Returns true for resources that count whole devices, shares or MIG slices.
-pub fn is_device(resource: &str) -> bool {
-    WHOLE.contains(&resource)
-        || resource == "nvidia.com/gpu.shared"
-        || mig_profile(resource).is_some()
 }
 
 #[cfg(test)]
@@ -366,20 +370,5 @@ mod tests {
             (kind("MI300X").resource(), kind("a100").resource()),
             ("amd.com/gpu", "nvidia.com/gpu")
         );
-    }
-
-    #[test]
-    fn slices_are_not_whole_devices() {
-        assert_eq!(mig_profile("nvidia.com/mig-1g.10gb"), Some("1g.10gb"));
-        assert_eq!(mig_gigabytes("3g.40gb"), Some(40));
-        assert!(is_device("amd.com/gpu") && is_device("nvidia.com/mig-1g.10gb"));
-        for share in [
-            "nvidia.com/gpumem",
-            "nvidia.com/gpucores",
-            "aliyun.com/gpu-mem",
-            "cpu",
-        ] {
-            assert!(!is_device(share), "{share}");
-        }
     }
 }

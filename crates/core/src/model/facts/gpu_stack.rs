@@ -47,11 +47,15 @@ pub struct BrokenLink {
 }
 
 /// State of the metrics of a node's devices.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum NodeMetrics {
     /// No metrics source was available.
     Unknown,
     Missing,
+    /// No series names the node, and these labels of GPU series name no node.
+    Unmatched(String),
+    /// No series that gpuctl reads exists for the node, and GPU metrics with these names do.
+    Unread(String),
     /// Age of the newest sample in seconds.
     Stale(f64),
     Fresh,
@@ -132,6 +136,19 @@ pub fn broken(host: &NodeDetails, pods: &[StackPod], metrics: NodeMetrics) -> Op
     match metrics {
         NodeMetrics::Unknown | NodeMetrics::Fresh => None,
         NodeMetrics::Missing => Some(stack.without_metrics("its GPUs have no metrics")),
+        NodeMetrics::Unmatched(labels) => Some(BrokenLink {
+            link: StackLink::Scrape,
+            message: format!("no series names this node, but series with {labels} match no node"),
+            fix: "let the scrape add the label `node` with the name of the exporter's node"
+                .to_owned(),
+        }),
+        NodeMetrics::Unread(names) => Some(BrokenLink {
+            link: StackLink::Exporter,
+            message: format!(
+                "its GPUs have no metrics that gpuctl reads, but Prometheus has {names}"
+            ),
+            fix: "install an exporter that docs/metrics.md lists, or report these names".to_owned(),
+        }),
         NodeMetrics::Stale(age) => {
             Some(stack.without_metrics(&format!("its GPUs have had no metrics for {age:.0} s")))
         }
@@ -214,7 +231,7 @@ impl NodeStack<'_> {
             },
             None => BrokenLink {
                 link: StackLink::Exporter,
-                message: format!("{stale}: no exporter is running on the node"),
+                message: format!("{stale}: no exporter pod was found on the node"),
                 fix: "install dcgm-exporter, or AMD's device-metrics-exporter, on every GPU node"
                     .to_owned(),
             },
@@ -275,6 +292,15 @@ mod tests {
         assert_eq!(link(&well, &[], NodeMetrics::Fresh), None);
         assert_eq!(link(&well, &[], NodeMetrics::Unknown), None);
         assert_eq!(link(&well, &[], NodeMetrics::Missing), Some(Exporter));
+        let unmatched = NodeMetrics::Unmatched("Hostname=\"DGX8\"".to_owned());
+        let found = broken(&well, &[], unmatched).unwrap();
+        assert_eq!(
+            (found.link, found.message.as_str()),
+            (
+                Scrape,
+                "no series names this node, but series with Hostname=\"DGX8\" match no node"
+            )
+        );
         assert_eq!(
             link(
                 &well,

@@ -1,12 +1,11 @@
-//! A node with the details that the inventory needs, such as its resources and its health. Only
-//! this module decides whether a unit of a resource is a device, a slice or a share.
+//! A node with the details that the inventory needs, such as its resources and its health.
 
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 
 use super::condition::{HostCondition, words};
-use super::gpu::{HAMI_REGISTER, REPLICAS_LABEL, SHARED_MEMORY, WHOLE, mig_profile};
+use super::unit::unit;
 use crate::model::Node;
 use crate::model::values::quantity;
 
@@ -52,61 +51,6 @@ impl NodeHealth {
     /// The term in the contract, or `None` if the health is unknown.
     pub fn known_word(self) -> Option<&'static str> {
         Some(self.word()).filter(|_| self != Self::Unknown)
-    }
-}
-
-/// Whether one unit of a resource is a whole device.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Unit {
-    Whole,
-    Slice(String),
-}
-
-/// Classifies one unit of `resource` on `node`. `None` for resources other than GPUs. Sharing
-/// increases the number of units that a node advertises, so a unit of a shared GPU is a share and
-/// not a device.
-pub fn unit(node: &Node, resource: &str) -> Option<Unit> {
-    let slice = |name: &str| Some(Unit::Slice(name.to_owned()));
-    if let Some(profile) = mig_profile(resource) {
-        return slice(&format!("mig-{profile}"));
-    }
-    if resource == SHARED_MEMORY {
-        return slice("gpu-mem");
-    }
-    // The name that NVIDIA's device plugin gives shares if `renameByDefault` is configured.
-    if resource.ends_with("/gpu.shared") {
-        return slice("gpu.shared");
-    }
-    // AMD's partitions: `amd.com/cpx_nps4`.
-    if let Some(partition) = resource
-        .strip_prefix("amd.com/")
-        .filter(|name| name.contains("_nps"))
-    {
-        return slice(partition);
-    }
-    if !WHOLE.contains(&resource) {
-        return None;
-    }
-    let replicas = node
-        .labels
-        .get(REPLICAS_LABEL)
-        .and_then(|text| text.parse::<u32>().ok());
-    // Without `renameByDefault`, shares have the same resource name as whole devices.
-    let shared = resource == WHOLE[0]
-        && (replicas.is_some_and(|replicas| replicas > 1)
-            || node.annotations.contains_key(HAMI_REGISTER));
-    if shared {
-        return slice("gpu.shared");
-    }
-    // With MIG's single strategy, only the product label shows that a unit is a slice.
-    let product = node
-        .labels
-        .get("nvidia.com/gpu.product")
-        .filter(|_| resource == WHOLE[0]);
-    match product.and_then(|product| product.split_once("-MIG-")) {
-        // GPU feature discovery appends `-SHARED` to the product of shared devices.
-        Some((_, profile)) => slice(&format!("mig-{}", profile.trim_end_matches("-SHARED"))),
-        None => Some(Unit::Whole),
     }
 }
 
@@ -169,7 +113,7 @@ impl NodeDetails {
         };
         self.capacity
             .keys()
-            .filter(|resource| unit(&self.node, resource).is_some())
+            .filter(|resource| unit(&self.node, &self.capacity, resource).is_some())
             .find_map(|resource| {
                 let all = amount(&self.capacity, resource)?;
                 let usable = amount(&self.allocatable, resource).unwrap_or(0);

@@ -6,12 +6,14 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::gpu::{
-    GpuType, REPLICAS_LABEL, SHARED_MEMORY, TYPE_LABELS, WHOLE, is_device, is_type_label,
-};
+use super::gpu::{GpuType, REPLICAS_LABEL, SHARED_MEMORY, TYPE_LABELS, WHOLE, is_type_label};
+use super::resource::{is_device, passthrough_model};
 use crate::model::contract::labels::POOL_LABEL;
 use crate::model::counting::capacity::Amounts;
 use crate::model::values::quantity;
+
+/// Values of type labels that only say that the node has GPUs.
+const FLAGS: [&str; 3] = ["true", "false", "present"];
 
 /// The fields of a node that gpuctl reads.
 #[derive(Clone, Debug, Default, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
@@ -141,12 +143,28 @@ impl Node {
         label.map(|(key, value)| (key.as_str(), value.as_str()))
     }
 
-    /// Returns the type of the node's GPUs, or `None` if the node has no GPUs or no type label.
+    /// Returns the GPU type according to the type label, AMD's device ID, or the resources of
+    /// devices that are passed through to virtual machines.
+    pub fn model(&self) -> Option<GpuType> {
+        let by_label = self
+            .type_label()
+            .filter(|(_, value)| !FLAGS.contains(value))
+            .and_then(|(_, value)| GpuType::parse(value));
+        let by_id = || {
+            let id = self.labels.get("amd.com/gpu.device-id")?;
+            GpuType::parse(amd_model(id)?)
+        };
+        let by_resource = || {
+            let mut resources = self.allocatable.keys().chain(self.capacity.keys());
+            resources.find_map(|resource| GpuType::parse(passthrough_model(resource)?))
+        };
+        by_label.or_else(by_id).or_else(by_resource)
+    }
+
+    /// Returns the type of the node's GPUs, or `None` if the node has no GPUs or its type is
+    /// unknown.
     pub fn gpu_type(&self) -> Option<GpuType> {
-        let parsed = self.has_gpus().then(|| {
-            self.type_label()
-                .and_then(|(_, value)| GpuType::parse(value))
-        })?;
+        let parsed = self.has_gpus().then(|| self.model())?;
         let mut products = self
             .claimable
             .iter()
@@ -248,6 +266,32 @@ impl Node {
     pub fn is_autoscaled(&self) -> bool {
         self.labels.keys().any(|label| is_group_label(label))
     }
+}
+
+/// Returns the model with this PCI device ID, for nodes whose AMD labels lack the product
+/// (ROCm/k8s-device-plugin#112). Source: the PCI ID database.
+fn amd_model(device_id: &str) -> Option<&'static str> {
+    const MODELS: [(&str, &str); 14] = [
+        ("738c", "MI100"),
+        ("7408", "MI250X"),
+        ("740c", "MI250X"),
+        ("740f", "MI210"),
+        ("74a0", "MI300A"),
+        ("74a1", "MI300X"),
+        ("74a2", "MI308X"),
+        ("74a5", "MI325X"),
+        ("74a9", "MI300X"),
+        ("74b5", "MI300X"),
+        ("74b6", "MI308X"),
+        ("74b9", "MI325X"),
+        ("75a0", "MI350X"),
+        ("75a3", "MI355X"),
+    ];
+    let id = device_id.trim_start_matches("0x").to_ascii_lowercase();
+    MODELS
+        .iter()
+        .find(|(known, _)| *known == id)
+        .map(|(_, model)| *model)
 }
 
 /// Returns true for labels of node groups that an autoscaler may scale.

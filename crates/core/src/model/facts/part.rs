@@ -6,9 +6,10 @@
 
 use std::collections::BTreeMap;
 
-use super::gpu::{GpuType, HAMI_REGISTER, REPLICAS_LABEL, SHARED_MEMORY, WHOLE};
-use super::host::{Unit, unit};
+use super::gpu::{GpuType, SHARED_MEMORY};
 use super::node::Node;
+use super::resource::resource_name;
+use super::unit::{SHARED, SliceSize, Unit, by_resource, unit};
 use crate::model::values::quantity;
 
 /// The part of a device that one unit of an extended resource represents.
@@ -30,53 +31,48 @@ pub struct Part {
 impl Part {
     /// Classifies a unit of `resource`, or returns `None` if it is a whole device or no device.
     pub fn read(node: &Node, capacity: &BTreeMap<String, String>, resource: &str) -> Option<Self> {
-        let Some(Unit::Slice(name)) = unit(node, resource) else {
+        let Some(Unit::Slice(slice)) = unit(node, capacity, resource) else {
             return None;
         };
-        let product = node
-            .type_label()
-            .and_then(|(_, value)| GpuType::parse(value));
-        let plain = Self::from_name(&name, product.as_ref());
-        if name == "gpu-mem" {
-            let amount = |name: &str| {
-                capacity
-                    .get(name)
-                    .and_then(|text| quantity::units(text))
-                    .filter(|amount| *amount > 0)
-            };
-            // One unit is 1 GiB, so the fraction is the number of devices divided by their total
-            // GiB.
-            let fraction = amount("aliyun.com/gpu-count")
-                .zip(amount(SHARED_MEMORY))
-                .map(|(count, all)| count as f64 / all as f64);
-            return Some(Self { fraction, ..plain });
-        }
-        if name != "gpu.shared" {
-            return Some(plain);
-        }
-        if node.annotations.contains_key(HAMI_REGISTER) && resource == WHOLE[0] {
-            return Some(Self {
+        let product = node.model();
+        let plain = Self::from_name(&slice.name, product.as_ref());
+        Some(match slice.size {
+            SliceSize::Name => plain,
+            SliceSize::Gibibyte => {
+                let amount = |name: &str| {
+                    capacity
+                        .get(name)
+                        .and_then(|text| quantity::units(text))
+                        .filter(|amount| *amount > 0)
+                };
+                // One unit is 1 GiB, so the fraction is the number of devices divided by their
+                // total GiB.
+                let fraction = amount("aliyun.com/gpu-count")
+                    .zip(amount(SHARED_MEMORY))
+                    .map(|(count, all)| count as f64 / all as f64);
+                Self { fraction, ..plain }
+            }
+            SliceSize::Registered(annotation) => Self {
                 by_memory: true,
-                device_memory: hami_memory(node),
+                device_memory: registered_memory(node, annotation),
                 ..plain
-            });
-        }
-        let replicas = node
-            .labels
-            .get(REPLICAS_LABEL)
-            .and_then(|text| text.parse::<u32>().ok())
-            .filter(|replicas| *replicas > 0);
-        let cut = node
-            .labels
-            .get("nvidia.com/gpu.product")
-            .and_then(|label| label.split_once("-MIG-"));
-        let of_device = cut.map_or(Some(1.0), |(_, profile)| {
-            mig_fraction(profile.trim_end_matches("-SHARED"), product.as_ref())
-        });
-        let fraction = replicas
-            .zip(of_device)
-            .map(|(replicas, of_device)| of_device / f64::from(replicas));
-        Some(Self { fraction, ..plain })
+            },
+            SliceSize::Gigabytes(size) => Self {
+                fraction: product
+                    .and_then(|product| product.gigabytes())
+                    .map(|all| (f64::from(size) / f64::from(all)).min(1.0)),
+                ..plain
+            },
+            SliceSize::Fraction { ratio, profile } => {
+                let of_device = profile.map_or(Some(1.0), |profile| {
+                    mig_fraction(&profile, product.as_ref())
+                });
+                let fraction = ratio
+                    .zip(of_device)
+                    .map(|(ratio, of_device)| ratio * of_device);
+                Self { fraction, ..plain }
+            }
+        })
     }
 
     /// Creates the part with this name on a device of this product.
@@ -101,19 +97,11 @@ impl Part {
     /// Classifies a resource by its name in labels of kube-state-metrics, without facts about its
     /// node. Returns `None` for whole devices and other resources.
     pub fn from_label(resource: &str) -> Option<Self> {
-        let name = match resource {
-            "aliyun_com_gpu_mem" => "gpu-mem".to_owned(),
-            _ if resource.ends_with("_gpu_shared") => "gpu.shared".to_owned(),
-            _ => match (
-                resource.strip_prefix("nvidia_com_mig_"),
-                resource.strip_prefix("amd_com_"),
-            ) {
-                (Some(profile), _) => format!("mig-{}", profile.replace('_', ".")),
-                (None, Some(modes)) if modes.contains("_nps") => modes.to_owned(),
-                _ => return None,
-            },
-        };
-        Some(Self::from_name(&name, None))
+        let slice = by_resource(&resource_name(resource))?;
+        Some(Self {
+            by_memory: matches!(slice.size, SliceSize::Registered(_)),
+            ..Self::from_name(&slice.name, None)
+        })
     }
 
     /// Returns the weight of a unit whose fraction is unknown: 1, as for a whole device, or 0 for a
@@ -127,7 +115,7 @@ impl Part {
         let whole = shared.map_or(Some(1.0), |part| part.fraction);
         let fraction = whole.map(|whole| whole / pods.max(1) as f64);
         Self {
-            name: "gpu.shared".to_owned(),
+            name: SHARED.to_owned(),
             fraction,
             instance: false,
             by_memory: false,
@@ -211,15 +199,16 @@ fn mode_fraction(mode: &str, product: Option<&GpuType>) -> Option<f64> {
     }
 }
 
-/// Returns the memory in MiB of each device that HAMi registered on a node, if all are equal.
-fn hami_memory(node: &Node) -> Option<f64> {
-    let text = node.annotations.get(HAMI_REGISTER)?;
+/// Returns the memory in MiB of each device in an annotation of HAMi or Volcano, if all are equal.
+fn registered_memory(node: &Node, annotation: &str) -> Option<f64> {
+    let text = node.annotations.get(annotation)?;
     let sizes: Vec<f64> = match serde_json::from_str::<Vec<serde_json::Value>>(text) {
         Ok(devices) => devices
             .iter()
             .filter_map(|device| device["devmem"].as_f64())
             .collect(),
-        // Before 2.5, HAMi wrote each device as `UUID,count,MiB,cores,type,numa,health:`.
+        // Before 2.5, HAMi wrote each device as `UUID,count,MiB,cores,type,numa,health:`, as
+        // Volcano does without the cores.
         Err(_) => text
             .split(':')
             .filter_map(|device| device.split(',').nth(2)?.parse().ok())
@@ -235,6 +224,7 @@ fn hami_memory(node: &Node) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::facts::gpu::HAMI_REGISTER;
 
     fn node(labels: &[(&str, &str)], annotations: &[(&str, &str)]) -> Node {
         let map = |pairs: &[(&str, &str)]| {

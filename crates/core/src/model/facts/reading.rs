@@ -32,7 +32,10 @@ pub struct Reading {
     pub memory_used: Option<Mebibytes>,
     /// Memory that programs can use, without the memory that the driver reserves.
     pub memory_total: Option<Mebibytes>,
+    /// `None` for an instance: only the power of its board is measured.
     pub power: Option<Watts>,
+    /// Power of the board that this instance is a part of.
+    pub board_power: Option<Watts>,
     pub power_limit: Option<Watts>,
     pub temperature: Option<Celsius>,
     /// Reason why the device is broken, if its exporter reports one.
@@ -70,6 +73,8 @@ pub struct Readings {
     pub samples: u64,
     /// Number of samples from nodes of other clusters.
     pub elsewhere: u64,
+    /// Labels of those samples, as `Hostname="x"`, that name no node of this cluster.
+    pub unmatched: BTreeSet<String>,
     /// Indexes into `devices` by the pod that holds the device.
     held_by: BTreeMap<PodKey, Vec<usize>>,
 }
@@ -88,8 +93,26 @@ impl Readings {
             dropped,
             samples,
             elsewhere,
+            unmatched: BTreeSet::new(),
             held_by,
         }
+    }
+
+    /// Lists a few of the labels that name no node, for messages.
+    pub fn unmatched_list(&self) -> String {
+        const MAX: usize = 3;
+        let shown: Vec<&str> = self
+            .unmatched
+            .iter()
+            .take(MAX)
+            .map(String::as_str)
+            .collect();
+        let more = if self.unmatched.len() > MAX {
+            ", …"
+        } else {
+            ""
+        };
+        format!("{}{more}", shown.join(", "))
     }
 
     /// Computes means over the devices that these pods of one namespace hold. A device that several
@@ -100,6 +123,23 @@ impl Readings {
 
     /// Computes means like `figures_of`, for pods as (namespace, name).
     pub fn figures_of_all<'p>(&self, pods: impl Iterator<Item = (&'p str, &'p str)>) -> Figures {
+        let pods: BTreeSet<(&str, &str)> = pods.collect();
+        let readings = self.held_by_pods(pods.iter().copied());
+        let is_shared = |reading: &&&Reading| {
+            let mut holders = reading.holders.iter();
+            holders.any(|(namespace, pod)| !pods.contains(&(namespace.as_str(), pod.as_str())))
+        };
+        Figures {
+            shared: readings.iter().filter(is_shared).count() as u64,
+            ..Figures::from_readings(readings.iter().copied())
+        }
+    }
+
+    /// Returns the readings of the devices that these pods hold, each once.
+    pub fn held_by_pods<'p>(
+        &self,
+        pods: impl Iterator<Item = (&'p str, &'p str)>,
+    ) -> Vec<&Reading> {
         let places = |(namespace, pod): (&str, &str)| {
             self.held_by
                 .get(&(namespace.to_owned(), pod.to_owned()))
@@ -107,7 +147,7 @@ impl Readings {
                 .flatten()
         };
         let places: BTreeSet<usize> = pods.flat_map(places).copied().collect();
-        Figures::from_readings(places.iter().map(|place| &self.devices[*place]))
+        places.iter().map(|place| &self.devices[*place]).collect()
     }
 }
 
@@ -127,6 +167,8 @@ pub struct Figures {
     pub memory_total: Option<Mebibytes>,
     /// Mean per device.
     pub power: Option<Watts>,
+    /// Number of devices that other pods share, so that the values include the use of these pods.
+    pub shared: u64,
     /// Sum over all devices, or `None` if the power of any device is unknown.
     pub power_in_all: Option<Watts>,
 }
@@ -153,8 +195,29 @@ impl Figures {
             lowest: units::lowest(readings.clone().filter_map(|reading| reading.utilization)),
             memory_used,
             memory_total: units::mean(pairs().map(|(_, total)| total)),
+            shared: 0,
             power: mean(readings.clone(), |reading| reading.power),
             power_in_all: sum_of_all(readings.clone().map(|reading| reading.power)),
+        }
+    }
+}
+
+impl Figures {
+    /// Computes the means of readings of whole nodes or clusters. Their power includes each board
+    /// of an instance once. The power of one workload does not, because others may use the board.
+    pub fn with_boards<'a>(readings: impl Iterator<Item = &'a Reading> + Clone) -> Self {
+        let boards: BTreeMap<(&str, u32), Option<Watts>> = readings
+            .clone()
+            .filter(|reading| reading.slice.is_some())
+            .map(|reading| ((reading.node.as_str(), reading.index), reading.board_power))
+            .collect();
+        let whole = readings
+            .clone()
+            .filter(|reading| reading.slice.is_none())
+            .map(|reading| reading.power);
+        Self {
+            power_in_all: sum_of_all(whole.chain(boards.into_values())),
+            ..Self::from_readings(readings)
         }
     }
 }
@@ -201,6 +264,25 @@ mod tests {
     }
 
     #[test]
+    fn devices_that_other_pods_share_are_counted() {
+        let reading = |pods: &[&str], index| Reading {
+            index,
+            holders: pods
+                .iter()
+                .map(|pod| ("ns".to_owned(), (*pod).to_owned()))
+                .collect(),
+            utilization: Some(Percent(71.0)),
+            ..Reading::default()
+        };
+        let devices = vec![reading(&["a", "b", "c"], 0), reading(&["a"], 1)];
+        let readings = Readings::new(devices, 2, 0, 0);
+        let shared = |pods: &[&str]| readings.figures_of("ns", pods).shared;
+        assert_eq!((shared(&["a"]), shared(&["b"])), (1, 1));
+        // A workload that shares a device only with itself has all of it.
+        assert_eq!(shared(&["a", "b", "c"]), 0);
+    }
+
+    #[test]
     fn means_cover_only_sampled_devices() {
         let reading = |utilization: Option<f64>, used: Option<f64>| Reading {
             utilization: utilization.map(Percent),
@@ -233,5 +315,32 @@ mod tests {
             ),
             (None, None, None, 0)
         );
+    }
+
+    #[test]
+    fn board_power_counts_once_on_a_node_and_not_for_a_workload() {
+        let instance = |index: u32, number: u32, watts: Option<f64>| Reading {
+            node: "n".into(),
+            index,
+            slice: Some(("1g.10gb".into(), number)),
+            board_power: watts.map(Watts),
+            ..Reading::default()
+        };
+        let whole = Reading {
+            node: "n".into(),
+            index: 2,
+            power: Some(Watts(90.0)),
+            ..Reading::default()
+        };
+        let mut devices: Vec<Reading> = (0..7).map(|i| instance(0, i, Some(350.0))).collect();
+        devices.extend([instance(1, 0, Some(60.0)), whole]);
+        // 350 of the board with seven instances, 60 of the other board, 90 of the whole device.
+        assert_eq!(
+            Figures::with_boards(devices.iter()).power_in_all,
+            Some(Watts(500.0))
+        );
+        assert_eq!(Figures::from_readings(devices.iter()).power_in_all, None);
+        devices.push(instance(3, 0, None));
+        assert_eq!(Figures::with_boards(devices.iter()).power_in_all, None);
     }
 }

@@ -7,6 +7,7 @@ use super::device_numbers::DeviceNumbers;
 use super::dialect::{Quantity, is_fatal_xid, metric_of};
 use super::identity::{ApiFacts, IdentityReader, SeriesDevice};
 use crate::model::facts::reading::{PodKey, Reading, Readings};
+use crate::model::facts::unit::is_instance;
 use crate::model::values::natural;
 use crate::model::{Celsius, Inventory, Mebibytes, NodeUsage, Percent, Series, Watts};
 
@@ -57,7 +58,18 @@ pub fn read(samples: &ExporterReading, inventory: &Inventory, facts: &ApiFacts) 
         .into_iter()
         .map(|(device, values)| {
             let ages = tally.ages.get(&device).copied().unwrap_or_default();
-            reading(device, values, ages, &numbers)
+            let board = (device.node.clone(), numbers.number(&device));
+            let board_power = tally
+                .boards
+                .get(&board)
+                .and_then(|board| board.value(Quantity::Power));
+            let reading = reading(device, values, ages, &numbers);
+            let is_fresh_slice = reading.slice.is_some() && !reading.stale;
+            let board_power = board_power.filter(|_| is_fresh_slice).map(Watts);
+            Reading {
+                board_power,
+                ..reading
+            }
         })
         .collect();
     devices.sort_by(|a, b| {
@@ -79,7 +91,9 @@ pub fn read(samples: &ExporterReading, inventory: &Inventory, facts: &ApiFacts) 
                 .for_each(|reading| reading.held = (!reading.holders.is_empty()).then_some(true)),
         }
     }
-    Readings::new(devices, tally.samples, tally.dropped, tally.elsewhere)
+    let mut readings = Readings::new(devices, tally.samples, tally.dropped, tally.elsewhere);
+    readings.unmatched = tally.unmatched;
+    readings
 }
 
 /// Samples by device, with counts.
@@ -91,11 +105,15 @@ struct SampleTally<'m> {
     ages: BTreeMap<SeriesDevice, SampleAges>,
     /// Values by device.
     devices: BTreeMap<SeriesDevice, DeviceValues>,
+    /// Power of partitioned boards, by node and number.
+    boards: BTreeMap<(String, Option<u32>), DeviceValues>,
     samples: u64,
     /// Number of samples with a physically impossible value.
     dropped: u64,
     /// Number of samples from devices on unknown nodes.
     elsewhere: u64,
+    /// Labels of these samples that name no node.
+    unmatched: BTreeSet<String>,
 }
 
 impl<'m> SampleTally<'m> {
@@ -128,11 +146,19 @@ impl<'m> SampleTally<'m> {
         };
         let Some(identity) = identity else {
             self.elsewhere += 1;
+            if let Some((label, value)) = reader.unmatched(series) {
+                self.unmatched.insert(format!("{label}=\"{value}\""));
+            }
             return;
         };
         self.samples += 1;
-        let reports = identity.reports(series, metric.quantity);
+        let reports =
+            identity.reports(series, metric.quantity) && identity.describes(metric, value);
+        let rank = identity.rank(metric);
         let holder = reader.holder(series, &identity.node);
+        if identity.slice.is_some() && metric.quantity == Quantity::Power {
+            self.add_board_power(&identity, numbers, (rank, holder.is_some(), value));
+        }
         let device = self.device(identity, numbers);
         if !reports {
             return;
@@ -141,12 +167,26 @@ impl<'m> SampleTally<'m> {
             .model
             .take()
             .or_else(|| IdentityReader::model(series).map(ToOwned::to_owned));
-        device.values.entry(metric.quantity).or_default().push((
-            metric.rank,
-            holder.is_some(),
-            value,
-        ));
-        device.holders.extend(holder);
+        device
+            .values
+            .entry(metric.quantity)
+            .or_default()
+            .push((rank, holder.is_some(), value));
+        device
+            .holders
+            .extend(holder.into_iter().flat_map(|pod| reader.users(pod)));
+    }
+
+    /// Adds the power of a board, which its instances repeat.
+    fn add_board_power(
+        &mut self,
+        device: &SeriesDevice,
+        numbers: &DeviceNumbers,
+        value: (u8, bool, f64),
+    ) {
+        let board = (device.node.clone(), numbers.number(device));
+        let values = &mut self.boards.entry(board).or_default().values;
+        values.entry(Quantity::Power).or_default().push(value);
     }
 
     fn add_age(&mut self, device: SeriesDevice, series: &'m Series) {
@@ -184,9 +224,15 @@ impl<'m> SampleTally<'m> {
             .filter(|device| device.slice.is_some())
             .map(|device| (device.node.clone(), numbers.number(device)))
             .collect();
-        self.devices.retain(|device, _| {
-            device.slice.is_some()
-                || !partitioned.contains(&(device.node.clone(), numbers.number(device)))
+        let boards = &mut self.boards;
+        self.devices.retain(|device, values| {
+            let board = (device.node.clone(), numbers.number(device));
+            let keeps = device.slice.is_some() || !partitioned.contains(&board);
+            if !keeps && let Some(power) = values.values.remove(&Quantity::Power) {
+                let values = &mut boards.entry(board).or_default().values;
+                values.entry(Quantity::Power).or_default().extend(power);
+            }
+            keeps
         });
     }
 }
@@ -224,6 +270,11 @@ impl DeviceValues {
         if self.value(Quantity::RowRemapFailure) == Some(1.0) {
             return Some("row remapping failed".to_owned());
         }
+        let fabric = self.value(Quantity::FabricHealth).unwrap_or_default();
+        if fabric > 1.0 {
+            let state = if fabric < 3.0 { "unhealthy" } else { "limited" };
+            return Some(format!("fabric {state}"));
+        }
         (self.value(Quantity::Health) == Some(0.0)).then(|| "unhealthy".to_owned())
     }
 }
@@ -259,6 +310,7 @@ fn reading(
         memory_used: used.map(Mebibytes),
         memory_total: total.map(Mebibytes),
         power: value(Quantity::Power).map(Watts),
+        board_power: None,
         power_limit: value(Quantity::PowerLimit).map(Watts),
         temperature: value(Quantity::Temperature).map(Celsius),
         fault: values.fault(),
@@ -302,7 +354,7 @@ fn attribute(host: &NodeUsage, devices: &mut [Reading]) {
         && host
             .gpus
             .used
-            .is_some_and(|used| used >= host.gpus.total.max(whole_devices));
+            .is_some_and(|used| used >= host.gpus.allocatable().max(whole_devices));
     let nameless = devices.iter().all(|reading| reading.holders.is_empty());
     // If one pod holds the whole node, it holds every device, even if no series names the pod.
     let only = match host.holders.as_slice() {
@@ -323,11 +375,6 @@ fn attribute(host: &NodeUsage, devices: &mut [Reading]) {
             true => None,
         };
     }
-}
-
-/// Returns true if a slice is a separate device: a MIG or AMD instance, but not a share.
-fn is_instance(name: &str) -> bool {
-    name.starts_with("mig-") || name.contains("_nps")
 }
 
 #[cfg(test)]

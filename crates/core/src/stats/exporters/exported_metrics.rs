@@ -3,7 +3,7 @@
 
 use crate::model::Series;
 
-use super::dialect::{Quantity, metric_of};
+use super::dialect::{Quantity, metric_of, metrics};
 use super::{query, recorded};
 
 /// Metrics and recording rules with samples in a store.
@@ -23,6 +23,21 @@ pub fn query() -> String {
         recorded::is_recorded()
     )
 }
+
+/// Builds the query for current metrics that look like the utilization of GPUs, but are in no table
+/// of an exporter.
+pub fn unread() -> String {
+    let known: Vec<&str> = metrics().map(|metric| metric.name).collect();
+    format!(
+        "count by (__name__) ({{__name__=~\"{LOOKS_LIKE_USE}\",__name__!~\"{}\"}})",
+        known.join("|")
+    )
+}
+
+/// Names that exporters of accelerators give to utilization, in any case.
+const LOOKS_LIKE_USE: &str = "(?i)([a-z0-9:]+_)*(nvidia|dcgm|gpu|accelerator|amd|xpu|xpum|npu|tpu|\
+    dcu|mlu|neuroncore|habanalabs)(_[a-z0-9]+)*_(util|utilization|usage|duty_cycle|activity|busy|\
+    utilizationrate)(_[a-z0-9]+)*";
 
 /// Builds the parameters of a label request for the metrics behind hourly sums: devices of nodes
 /// and pods, and utilization of devices.
@@ -54,6 +69,26 @@ impl ExportedMetrics {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn metrics_of_unknown_exporters_look_like_use() {
+        promql_parser::parser::parse(&unread()).unwrap_or_else(|error| panic!("{error}"));
+        let pattern = regex::Regex::new(&format!("^(?:{LOOKS_LIKE_USE})$")).unwrap();
+        for name in [
+            "dcu_utilizationrate",
+            "my_gpu_utilization_percent",
+            "mlu_utilization",
+        ] {
+            assert!(pattern.is_match(name), "{name}");
+        }
+        for name in [
+            "node_cpu_seconds_total",
+            "container_memory_usage_bytes",
+            "kube_node_info",
+        ] {
+            assert!(!pattern.is_match(name), "{name}");
+        }
+    }
 
     #[test]
     fn exported_names_differ_from_the_mark_of_rules() {

@@ -34,6 +34,12 @@ pub fn query(is_recorded: bool) -> String {
             .iter()
             .map(|name| with_fault(&format!("({name} != 0)"), name, "now")),
     );
+    // 0 means that the device has no fabric, and 1 that the fabric is healthy.
+    queries.extend(
+        names(&[Quantity::FabricHealth])
+            .iter()
+            .map(|name| with_fault(&format!("({name} > 1)"), name, "now")),
+    );
     // Several series may report the health of a device. One healthy series is enough.
     let ill = |name: &&str| {
         with_fault(

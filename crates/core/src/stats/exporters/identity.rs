@@ -8,23 +8,29 @@ use crate::model::facts::reading::PodKey;
 use crate::model::{Consumers, Inventory, Series};
 
 use super::dialect;
-use super::dialect::{DIALECTS, EXPORTED_POD, NODE_ADDRESS, PLAIN_POD, Quantity, SliceLabels};
+use super::dialect::{
+    DIALECTS, EXPORTED_POD, ExporterMetric, NODE_ADDRESS, PLAIN_POD, Quantity, SliceLabels,
+};
+use super::node_index::{NodeIndex, is_own_name};
+use super::targets::ClashingTargets;
 
 /// Facts from the API server for interpreting labels.
 #[derive(Debug, Default)]
 pub struct ApiFacts {
-    /// Node names by name and address, or `None` if nodes cannot be listed.
-    nodes: Option<BTreeMap<String, String>>,
+    /// Nodes by name and address, or `None` if nodes cannot be listed.
+    nodes: Option<NodeIndex>,
     /// Nodes by pod, or `None` if pods cannot be listed.
     pods: Option<PodNodes>,
     /// Pods that hold devices.
     holders: BTreeSet<PodKey>,
+    /// Pods that use the device of a pod that only reserves it.
+    sharers: BTreeMap<PodKey, Vec<PodKey>>,
 }
 
 impl ApiFacts {
     /// Takes the facts from an inventory and the pods behind it.
     pub fn from_inventory(inventory: &Inventory, consumers: Option<&Consumers>) -> Self {
-        let mut nodes = BTreeMap::new();
+        let mut aliases = Vec::new();
         let mut holders = BTreeSet::new();
         for host in &inventory.hosts {
             for alias in host
@@ -34,7 +40,7 @@ impl ApiFacts {
                 .map(String::as_str)
                 .chain([host.name()])
             {
-                nodes.insert(alias.to_owned(), host.name().to_owned());
+                aliases.push((alias.to_owned(), host.name().to_owned()));
             }
             holders.extend(
                 host.holders
@@ -43,10 +49,13 @@ impl ApiFacts {
             );
         }
         let pods = consumers.map(|consumers| consumers.pod_nodes().clone());
+        let sharers = consumers.map(Consumers::sharers).unwrap_or_default();
+        holders.extend(sharers.keys().cloned());
         Self {
-            nodes: Some(nodes).filter(|nodes| !nodes.is_empty()),
+            nodes: Some(NodeIndex::new(aliases)).filter(|nodes| !nodes.is_empty()),
             pods,
             holders,
+            sharers,
         }
     }
 
@@ -62,6 +71,7 @@ impl ApiFacts {
             nodes: None,
             pods: Some(bound),
             holders,
+            sharers: BTreeMap::new(),
         }
     }
 
@@ -72,7 +82,7 @@ impl ApiFacts {
         pods: impl IntoIterator<Item = (PodKey, String)>,
     ) -> Self {
         Self {
-            nodes: Some(nodes).filter(|nodes| !nodes.is_empty()),
+            nodes: Some(NodeIndex::new(nodes)).filter(|nodes| !nodes.is_empty()),
             ..Self::from_pods(pods)
         }
     }
@@ -81,29 +91,35 @@ impl ApiFacts {
         self.pods.as_ref()?.node(namespace, pod)
     }
 
-    /// Returns the node for a label value: a name, an FQDN or an address, with or without a port.
-    fn node(&self, text: &str) -> Option<&str> {
-        let Some(nodes) = &self.nodes else {
-            return None;
+    /// Finds the node that the labels of a series name: by name, by address, or by the exporter's
+    /// pod or the pod that holds the device.
+    fn node_of_series(&self, series: &Series) -> Option<&str> {
+        let nodes = self.nodes.as_ref()?;
+        let found = dialect::node_labels()
+            .chain(NODE_ADDRESS)
+            .filter_map(|label| series.label(label))
+            .find_map(|text| nodes.find(text));
+        found.or_else(|| self.node_by_pod(series))
+    }
+
+    /// Finds the node by a pod in the labels. Pods of other clusters can have the same names, so a
+    /// label with an unknown node rules out the pods that hold devices.
+    fn node_by_pod(&self, series: &Series) -> Option<&str> {
+        let mut names = dialect::node_labels().filter_map(|label| series.label(label));
+        let exporter = series.label(PLAIN_POD.0).zip(series.label(PLAIN_POD.1));
+        let is_of_pod = |name: &str| exporter.is_some_and(|(_, pod)| pod == name);
+        let is_unnamed = names.all(|name| is_own_name(name) || is_of_pod(name));
+        let is_holder = |(namespace, pod): (&str, &str)| {
+            self.holders
+                .contains(&(namespace.to_owned(), pod.to_owned()))
         };
-        if let Some(node) = nodes.get(text) {
-            return Some(node);
-        }
-        // The value without its port, as in `10.0.0.1:9400` or `[fd00::1]:9400`.
-        let host = text
-            .rsplit_once(':')
-            .map_or(text, |(host, _)| host)
-            .trim_matches(['[', ']']);
-        // `gpu-1` is the short form of `gpu-1.example.com`, but IP addresses have no short form.
-        let short = host
-            .split_once('.')
-            .map(|(short, _)| short)
-            .filter(|short| short.parse::<u32>().is_err());
-        [Some(host), short]
+        let holders = dialect::holder_labels()
+            .filter_map(|(namespace, pod)| series.label(namespace).zip(series.label(pod)));
+        exporter
+            .filter(|pod| is_unnamed || !is_holder(*pod))
             .into_iter()
-            .flatten()
-            .find_map(|name| nodes.get(name))
-            .map(String::as_str)
+            .chain(holders.filter(|_| is_unnamed))
+            .find_map(|(namespace, pod)| self.node_of(namespace, pod))
     }
 }
 
@@ -118,67 +134,71 @@ pub struct SeriesDevice {
 }
 
 impl SeriesDevice {
-    /// Returns true if the value of the series is real. Some exporters report a quantity only for
-    /// the first slice of a device, and zero for the other slices.
+    /// Returns true if the series can describe this device. Power is that of the whole board, so it
+    /// does not describe a slice (NVIDIA/dcgm-exporter#50 and #353). Some exporters report a
+    /// quantity only for the first slice of a device, and zero for the other slices.
     pub fn reports(&self, series: &Series, quantity: Quantity) -> bool {
+        if self.slice.is_some() && matches!(quantity, Quantity::Power | Quantity::PowerLimit) {
+            return false;
+        }
         let is_zero_on_others = || {
             dialect::dialect_of(series.name())
                 .is_some_and(|dialect| dialect.first_slice_only.contains(&quantity))
         };
         !(self.slice.as_ref().is_some_and(|(_, number)| *number > 0) && is_zero_on_others())
     }
+
+    /// Returns true if a value describes this device. A zero of an instance proves nothing if the
+    /// metric is defined only for whole devices.
+    pub(crate) fn describes(&self, metric: &ExporterMetric, value: f64) -> bool {
+        value > 0.0 || self.slice.is_none() || !metric.whole_devices_only
+    }
+
+    /// Returns the precedence of a metric for this device; the lowest rank wins. For an instance,
+    /// metrics that are defined for instances take precedence.
+    pub(crate) fn rank(&self, metric: &ExporterMetric) -> u8 {
+        /// Higher than the ranks of all other metrics with labels of instances.
+        const UNDEFINED: u8 = 7;
+        match self.slice.is_some() && metric.whole_devices_only {
+            true => metric.rank + UNDEFINED,
+            false => metric.rank,
+        }
+    }
 }
 
 /// Determines the devices and pods of the series in one query result.
 pub struct IdentityReader<'f> {
     facts: &'f ApiFacts,
-    /// Scrape jobs whose target labels clash with the exporter's. Their `pod` is the exporter's own
-    /// pod.
-    clashing: BTreeSet<String>,
+    clashing: ClashingTargets,
+    /// Nodes by device UUID, for series that do not name their node.
+    by_uuid: BTreeMap<String, String>,
 }
 
 impl<'f> IdentityReader<'f> {
     pub fn new(facts: &'f ApiFacts, answer: &[Series]) -> Self {
-        // `exported_pod` exists only if the target's `pod` label took precedence (`honor_labels:
-        // false`).
-        let clashing = answer
-            .iter()
-            .filter(|series| series.label("exported_pod").is_some())
-            .map(job)
-            .collect();
-        Self { facts, clashing }
+        Self {
+            facts,
+            clashing: ClashingTargets::new(answer),
+            by_uuid: nodes_by_uuid(facts, answer),
+        }
     }
 
     /// Returns the device of a series, or `None` if its node is not in this cluster or the labels
     /// identify no device.
     pub fn device(&self, series: &Series) -> Option<SeriesDevice> {
-        let node = match (&self.facts.nodes, series.first(dialect::node_labels())) {
-            // Without the right to list nodes, the label cannot be checked.
-            (None, name) => name.or_else(|| series.first(NODE_ADDRESS))?.to_owned(),
-            // An unknown host name belongs to another cluster, unless it is the name of the
-            // exporter's pod.
-            (Some(_), Some(name)) => self
-                .facts
-                .node(name)
-                .map(ToOwned::to_owned)
-                .or_else(|| self.exporter_node(series))?,
-            (Some(_), None) => {
-                let mut addresses = NODE_ADDRESS
-                    .into_iter()
-                    .filter_map(|label| series.label(label));
-                let resolved = addresses.find_map(|text| self.facts.node(text));
-                resolved
-                    .map(ToOwned::to_owned)
-                    .or_else(|| self.exporter_node(series))?
-            }
-        };
-        let uuid = series.first(dialect::uuid_labels()).map(ToOwned::to_owned);
-        let index = series
-            .first(dialect::index_labels())
-            .and_then(|text| text.parse().ok());
-        if uuid.is_none() && index.is_none() {
+        let uuid = dialect::uuid(series);
+        let index = dialect::index(series);
+        if (uuid.is_none() && index.is_none()) || dialect::is_of_a_part(series) {
             return None;
         }
+        let node = match &self.facts.nodes {
+            // Without the right to list nodes, the label cannot be checked.
+            None => unchecked_node(series)?.to_owned(),
+            Some(_) => match self.facts.node_of_series(series) {
+                Some(node) => node.to_owned(),
+                None => self.by_uuid.get(uuid.as_ref()?)?.clone(),
+            },
+        };
         let slice = DIALECTS
             .iter()
             .filter_map(|dialect| dialect.slice)
@@ -191,11 +211,14 @@ impl<'f> IdentityReader<'f> {
         })
     }
 
-    /// Returns the node of the pod in the target's own labels.
-    fn exporter_node(&self, series: &Series) -> Option<String> {
-        self.facts
-            .node_of(series.label("namespace")?, series.label("pod")?)
-            .map(ToOwned::to_owned)
+    /// Returns the label and the value that should name the node of a device, but match none.
+    pub fn unmatched(&self, series: &Series) -> Option<(&'static str, String)> {
+        let has_device = dialect::uuid(series).is_some() || dialect::index(series).is_some();
+        if !has_device || dialect::is_of_a_part(series) || self.device(series).is_some() {
+            return None;
+        }
+        let value = |label: &'static str| Some((label, series.label(label)?.to_owned()));
+        dialect::node_labels().chain(NODE_ADDRESS).find_map(value)
     }
 
     /// Returns the pod that holds the device, or `None` if the device is free. Ignores the
@@ -214,6 +237,15 @@ impl<'f> IdentityReader<'f> {
             .map(|_| key)
     }
 
+    /// Returns the pods that use the device of a holder: itself, or the pods that it reserves the
+    /// device for.
+    pub(crate) fn users(&self, holder: PodKey) -> Vec<PodKey> {
+        match self.facts.sharers.get(&holder) {
+            Some(sharers) => sharers.clone(),
+            None => vec![holder],
+        }
+    }
+
     /// Returns the pod in the labels, whether or not it still exists.
     pub fn named_pod(&self, series: &Series) -> Option<PodKey> {
         let both =
@@ -230,7 +262,7 @@ impl<'f> IdentityReader<'f> {
             let exporter = series
                 .label("container")
                 .is_some_and(dialect::is_exporter_container);
-            both(PLAIN_POD).filter(|_| !exporter && !self.clashing.contains(&job(series)))
+            both(PLAIN_POD).filter(|_| !exporter && !self.clashing.is_exporter_pod(series))
         };
         let (namespace, pod) = dialect::holder_labels()
             .find_map(both)
@@ -246,9 +278,39 @@ impl<'f> IdentityReader<'f> {
     }
 }
 
-fn job(series: &Series) -> String {
-    series.label("job").unwrap_or_default().to_owned()
+/// Returns the name or address of the node in a series, without checking that the node exists.
+fn unchecked_node(series: &Series) -> Option<&str> {
+    let named = dialect::node_labels().filter_map(|label| series.label(label));
+    named
+        .filter(|name| !is_own_name(name))
+        .chain(
+            NODE_ADDRESS
+                .into_iter()
+                .filter_map(|label| series.label(label)),
+        )
+        .next()
 }
+
+/// Collects the nodes of devices by UUID if the labels of some series name no node. Another exporter
+/// may report the same device.
+fn nodes_by_uuid(facts: &ApiFacts, answer: &[Series]) -> BTreeMap<String, String> {
+    let mut by_uuid = BTreeMap::new();
+    let mut is_needed = false;
+    for series in answer.iter().filter(|_| facts.nodes.is_some()) {
+        match (facts.node_of_series(series), dialect::uuid(series)) {
+            (Some(node), Some(uuid)) => {
+                by_uuid.insert(uuid, node.to_owned());
+            }
+            (node, _) => is_needed |= node.is_none(),
+        }
+    }
+    if is_needed { by_uuid } else { BTreeMap::new() }
+}
+
+/// Values of AMD's partition type labels that name no mode. The exporter writes `none` for boards
+/// that cannot be partitioned (ROCm/device-metrics-exporter#135, `GPUComputePartitionType` of its
+/// protocol).
+const UNKNOWN_MODES: [&str; 3] = ["none", "n/a", "unknown"];
 
 /// Returns the slice of a device as (kind, number), or `None` for a whole device. The kind is a
 /// profile such as `1g.10gb`, or partitioning modes such as `cpx_nps4`.
@@ -269,14 +331,18 @@ fn slice(series: &Series, labels: SliceLabels) -> Option<(String, u32)> {
             memory,
             number: number_label,
         } => {
-            let compute = series
-                .label(compute)
-                .map(str::to_lowercase)
-                .filter(|mode| mode != "spx")?;
-            let memory = series
-                .label(memory)
-                .map_or_else(|| "nps1".to_owned(), str::to_lowercase);
-            Some((format!("{compute}_{memory}"), number(number_label)))
+            let number = number(number_label);
+            let is_known = |mode: &String| !UNKNOWN_MODES.contains(&mode.as_str());
+            let compute = match series.label(compute)?.to_lowercase() {
+                mode if mode == "spx" => return None,
+                mode if is_known(&mode) => mode,
+                _ if number == 0 => return None,
+                // The exporter cannot read the mode of a partition other than the first.
+                _ => "unknown".to_owned(),
+            };
+            let memory = series.label(memory).map(str::to_lowercase).filter(is_known);
+            let memory = memory.unwrap_or_else(|| "nps1".to_owned());
+            Some((format!("{compute}_{memory}"), number))
         }
     }
 }

@@ -11,9 +11,13 @@ use crate::model::facts::reading::PodKey;
 use crate::model::values::series::Series;
 
 use super::query::{Pods, quoted};
+pub(crate) use resources::{clean, shared_memory};
 
+pub mod created;
 mod deleted;
 pub mod namespace;
+pub mod node_state;
+mod resources;
 
 pub use deleted::{ends, job_ends, namespaces_of_owner, owned};
 
@@ -26,51 +30,26 @@ fn window(seconds: i64) -> String {
     format!("[{seconds}s] offset 1ms")
 }
 
-/// Converts a resource name to the form in kube-state-metrics.
-pub(crate) fn clean(name: &str) -> String {
-    name.chars()
-        .map(|c| if c.is_ascii_alphanumeric() { c } else { '_' })
-        .collect()
-}
-
-/// Returns a pattern for resources whose units are whole devices, in the form of
-/// kube-state-metrics.
-fn resources() -> String {
-    WHOLE.map(clean).join("|")
-}
-
-/// Pattern for resources whose units are slices of devices, in the form of kube-state-metrics.
-const PARTS: &str = "nvidia_com_mig_.+|.+_gpu_shared|amd_com_[a-z]+_nps[0-9]+|aliyun_com_gpu_mem";
-/// Resources for the memory that pods request on a shared device, in MiB or in percent.
-pub(crate) const SHARED_MEBIBYTES: &str = "nvidia_com_gpumem";
-pub(crate) const SHARED_PERCENT: &str = "nvidia_com_gpumem_percentage";
-
 /// Queries the devices and slices that containers request, including those of unscheduled pods.
 pub fn requests(seconds: i64) -> String {
-    let resources = format!(
-        "{}|{PARTS}|{SHARED_MEBIBYTES}|{SHARED_PERCENT}",
-        resources()
-    );
+    let resources = resources::requested();
     format!(
         "{{__name__=~\"kube_pod_container_resource_requests|kube_pod_init_container_resource_requests\",resource=~\"{resources}\"}}{}",
         window(seconds)
     )
 }
 
-/// Queries the node labels that show whether a unit is a whole device. kube-state-metrics exports
-/// them only if configured.
+/// Queries the labels of nodes, which name the type, the sharing and the pool of their GPUs.
+/// kube-state-metrics exports them only if configured.
 pub fn node_labels(seconds: i64) -> String {
-    format!(
-        "last_over_time(kube_node_labels{{label_nvidia_com_gpu_product!=\"\"}}{})",
-        window(seconds)
-    )
+    format!("last_over_time(kube_node_labels{})", window(seconds))
 }
 
 /// Queries the pods that requested devices at any time in the window, one series per pod.
 pub fn holders(seconds: i64) -> String {
     let selector = format!(
         "kube_pod_container_resource_requests{{resource=~\"{}\"}}",
-        resources()
+        resources::whole()
     );
     format!(
         "group by ({OF_POD}) (last_over_time({selector}{}))",
@@ -116,7 +95,7 @@ pub fn starts(fact: StartQuery, seconds: i64) -> String {
         StartQuery::Requested => {
             let selector = format!(
                 "kube_pod_container_resource_requests{{resource=~\"{}\"}}",
-                resources()
+                resources::whole()
             );
             let per_container = format!(
                 "max by ({OF_POD},container,resource) (last_over_time({selector}{}))",
@@ -142,10 +121,8 @@ pub fn quotas() -> String {
 /// Queries when pods of an owner existed. The owner has this name, or was created by an object with
 /// this name.
 pub fn lifetimes(name: &str) -> String {
-    let (generated, exact) = (
-        quoted(&format!("{}(-[a-z0-9-]+)?", regex::escape(name))),
-        quoted(name),
-    );
+    let generated = quoted(&format!("{}(-[a-z0-9-]+)?", regex::escape(name)));
+    let exact = quoted(name);
     // The look-back of 5 minutes also finds pods that existed only between two evaluation steps.
     let seen = |matcher: String| format!("max_over_time(kube_pod_owner{{{matcher}}}[5m])");
     let selectors = [
@@ -162,8 +139,8 @@ pub fn lifetimes(name: &str) -> String {
 /// Queries the devices and slices in the capacity of nodes.
 pub fn capacity(seconds: i64) -> String {
     format!(
-        "kube_node_status_capacity{{resource=~\"{}|{PARTS}\"}}{}",
-        resources(),
+        "kube_node_status_capacity{{resource=~\"{}\"}}{}",
+        resources::offered(),
         window(seconds)
     )
 }
@@ -189,6 +166,8 @@ pub enum PodQuery {
     Jobs,
     /// The owners of Deployments.
     Deployments,
+    /// Init containers that are sidecars. Since kube-state-metrics 2.11.
+    Sidecars,
     /// The labels of pods that belong to a LeaderWorkerSet.
     Groups,
 }
@@ -207,11 +186,12 @@ pub fn pod_facts(fact: PodQuery, names: &[&str], label: &str, seconds: i64) -> S
         PodQuery::ReplicaSets => "kube_replicaset_owner",
         PodQuery::Jobs => "kube_job_owner",
         PodQuery::Deployments => "kube_deployment_owner",
+        PodQuery::Sidecars => "kube_pod_init_container_info",
     };
-    let extra = if fact == PodQuery::Groups {
-        ",label_leaderworkerset_sigs_k8s_io_name!=\"\""
-    } else {
-        ""
+    let extra = match fact {
+        PodQuery::Groups => ",label_leaderworkerset_sigs_k8s_io_name!=\"\"",
+        PodQuery::Sidecars => ",restart_policy=\"Always\"",
+        _ => "",
     };
     let selector = format!("{metric}{{{label}=~{names}{extra}}}{}", window(seconds));
     match fact {

@@ -1,13 +1,18 @@
 //! Determines whether a unit of a node's resource was a whole GPU or a slice: for the past from
-//! labels in kube-state-metrics, and for the present from the API server.
+//! labels in kube-state-metrics and series of exporters, and for the present from the API server.
 
 use std::collections::BTreeMap;
 
-use crate::model::facts::gpu::{REPLICAS_LABEL, WHOLE, is_device};
+use crate::model::facts::exported_instances::ExportedInstances;
+use crate::model::facts::gpu::WHOLE;
 use crate::model::facts::part::Part;
+use crate::model::facts::resource::{is_device, passthrough_model, resource_name, whole_partition};
+use crate::model::facts::unit::EVIDENCE_LABELS;
 use crate::model::values::series::Series;
-use crate::model::{Node, NodeUsage};
+use crate::model::values::units::MOST_PER_NODE;
+use crate::model::{GpuType, Node, NodeUsage};
 
+use super::identity::{ApiFacts, IdentityReader};
 use super::kube_state::{clean, label};
 
 #[derive(Clone, Debug, PartialEq)]
@@ -20,6 +25,8 @@ pub enum ResourceUnit {
 #[derive(Clone, Debug, Default)]
 pub struct NodeParts {
     by_resource: BTreeMap<(String, String), Part>,
+    /// Labels of nodes now that show how their devices are divided.
+    labels: BTreeMap<String, BTreeMap<String, String>>,
     claimable: BTreeMap<String, ClaimableNow>,
 }
 
@@ -33,7 +40,7 @@ pub struct ClaimableNow {
     pub parts: BTreeMap<String, u64>,
 }
 
-/// Label in kube-state-metrics with the product of NVIDIA devices at the time of the sample.
+/// Labels in kube-state-metrics of NVIDIA devices at the time of the sample.
 const PRODUCT: &str = "label_nvidia_com_gpu_product";
 const REPLICAS: &str = "label_nvidia_com_gpu_replicas";
 
@@ -65,6 +72,14 @@ impl NodeParts {
                     },
                 );
             }
+            let shown = |label: &&str| details.node.labels.get_key_value(*label);
+            let labels = EVIDENCE_LABELS.iter().filter_map(shown);
+            parts.labels.insert(
+                details.node.name.clone(),
+                labels
+                    .map(|(key, value)| (key.clone(), value.clone()))
+                    .collect(),
+            );
             for resource in resources() {
                 if let Some(part) = Part::read(&details.node, &details.capacity, resource) {
                     parts
@@ -82,47 +97,122 @@ impl NodeParts {
     }
 
     /// Replaces the current state with the state in the recorded labels, for nodes that have any.
+    /// `capacity` has the recorded amounts. Labels that were not recorded are as now.
     #[must_use]
-    pub fn with_past_labels(mut self, labels: &[Series]) -> Self {
+    pub fn with_past_labels(mut self, labels: &[Series], capacity: &[Series]) -> Self {
+        let capacity = recorded_units(capacity);
         for series in labels {
-            let (Some(name), Some(product)) = (label(series, "node"), series.label(PRODUCT)) else {
+            let Some(name) = label(series, "node") else {
                 continue;
             };
+            let recorded: BTreeMap<String, String> = EVIDENCE_LABELS
+                .iter()
+                .filter_map(|key| {
+                    let value = series.label(&format!("label_{}", clean(key)))?;
+                    Some(((*key).to_owned(), value.to_owned()))
+                })
+                .collect();
             // The number of shares is in a separate label, which may not have been exported.
-            if product.ends_with("-SHARED") && series.label(REPLICAS).is_none() {
+            let is_shared = series
+                .label(PRODUCT)
+                .is_some_and(|product| product.ends_with("-SHARED"));
+            if recorded.is_empty() || (is_shared && series.label(REPLICAS).is_none()) {
                 continue;
             }
             // `Part::read` needs the labels of a node, so rebuild them from the series.
             let mut node = Node {
                 name: name.to_owned(),
+                labels: self.labels.get(name).cloned().unwrap_or_default(),
                 ..Node::default()
             };
-            node.allocatable.insert(WHOLE[0].to_owned(), "1".to_owned());
-            node.labels
-                .insert("nvidia.com/gpu.product".to_owned(), product.to_owned());
-            node.labels.extend(
-                series
-                    .label(REPLICAS)
-                    .map(|text| (REPLICAS_LABEL.to_owned(), text.to_owned())),
-            );
-            let key = (name.to_owned(), clean(WHOLE[0]));
-            match Part::read(&node, &BTreeMap::new(), WHOLE[0]) {
-                Some(part) => {
-                    self.by_resource.insert(key, part);
+            node.labels.extend(recorded);
+            for resource in WHOLE {
+                let key = (name.to_owned(), clean(resource));
+                if let Some(units) = capacity.get(&key) {
+                    node.allocatable
+                        .insert(resource.to_owned(), units.to_string());
                 }
-                // Sharing by memory is recorded in an annotation, so these labels cannot rule it
-                // out.
-                None if self
-                    .by_resource
-                    .get(&key)
-                    .is_some_and(|part| !part.by_memory) =>
-                {
-                    self.by_resource.remove(&key);
-                }
-                None => {}
+            }
+            for resource in WHOLE {
+                self.replace(&node, resource);
             }
         }
         self
+    }
+
+    /// Replaces the kind of one resource with the kind on a node of the past.
+    fn replace(&mut self, node: &Node, resource: &str) {
+        let key = (node.name.clone(), clean(resource));
+        match Part::read(node, &BTreeMap::new(), resource) {
+            Some(part) => {
+                self.by_resource.insert(key, part);
+            }
+            // Sharing by memory is recorded in an annotation, so labels cannot rule it out.
+            None if self
+                .by_resource
+                .get(&key)
+                .is_some_and(|part| !part.by_memory) =>
+            {
+                self.by_resource.remove(&key);
+            }
+            None => {}
+        }
+    }
+
+    /// Adds the kinds that only the exporters' own series show. `aliases` are the names of nodes by
+    /// name and address.
+    #[must_use]
+    pub fn with_exported(
+        mut self,
+        devices: &[Series],
+        capacity: &[Series],
+        aliases: &BTreeMap<String, String>,
+    ) -> Self {
+        let capacity = recorded_units(capacity);
+        let names = capacity
+            .keys()
+            .map(|(node, _)| (node.clone(), node.clone()));
+        let facts = ApiFacts::for_past(aliases.clone().into_iter().chain(names).collect(), []);
+        let reader = IdentityReader::new(&facts, devices);
+        let mut exported: BTreeMap<String, (ExportedInstances, Option<GpuType>)> = BTreeMap::new();
+        for series in devices {
+            let Some(device) = reader.device(series) else {
+                continue;
+            };
+            let id = device
+                .index
+                .map(|index| index.to_string())
+                .or_else(|| device.uuid.clone())
+                .unwrap_or_default();
+            let (instances, model) = exported.entry(device.node).or_default();
+            instances.add(&id, device.slice.as_ref());
+            if model.is_none() {
+                *model = IdentityReader::model(series).and_then(GpuType::parse);
+            }
+        }
+        for ((node, resource), units) in capacity {
+            let is_whole = self.unit(&node, &resource) == Some(ResourceUnit::Device);
+            let Some((instances, model)) = exported.get(&node).filter(|_| is_whole) else {
+                continue;
+            };
+            if self.has_instances(&node) {
+                continue;
+            }
+            if let Some(name) = instances.slice_name(units, model.as_ref()) {
+                let part = Part::from_name(&name, model.as_ref());
+                self.by_resource.insert((node, resource), part);
+            }
+        }
+        self
+    }
+
+    /// Returns true if another resource of the node has its instances.
+    fn has_instances(&self, node: &str) -> bool {
+        let mut on_node = self
+            .by_resource
+            .iter()
+            .filter(|((part_node, _), _)| part_node == node);
+        on_node.any(|(_, part)| part.instance)
     }
 
     /// Classifies a unit of a resource on a node, or returns `None` if it is not a device.
@@ -134,19 +224,44 @@ impl NodeParts {
         {
             return Some(ResourceUnit::Part(part.clone()));
         }
-        if WHOLE
-            .iter()
-            .any(|resource_name| clean(resource_name) == resource)
-        {
+        let name = resource_name(resource);
+        let is_listed = WHOLE.iter().any(|whole| clean(whole) == resource);
+        if is_listed || whole_partition(&name) || passthrough_model(&name).is_some() {
             return Some(ResourceUnit::Device);
         }
         Part::from_label(resource).map(ResourceUnit::Part)
     }
 }
 
+/// Returns the highest recorded number of units by node and resource.
+fn recorded_units(capacity: &[Series]) -> BTreeMap<(String, String), u64> {
+    let mut units: BTreeMap<(String, String), u64> = BTreeMap::new();
+    for series in capacity {
+        let (Some(node), Some(resource)) = (label(series, "node"), series.label("resource")) else {
+            continue;
+        };
+        let values = series.points.iter().map(|point| point.value);
+        let highest = values
+            .filter(|value| value.is_finite() && *value <= MOST_PER_NODE as f64)
+            .fold(0.0, f64::max);
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "a count of devices"
+        )]
+        let highest = highest.round() as u64;
+        let amount = units
+            .entry((node.to_owned(), resource.to_owned()))
+            .or_default();
+        *amount = highest.max(*amount);
+    }
+    units
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::facts::gpu::REPLICAS_LABEL;
     use crate::model::{Inventory, NodeDetails};
 
     #[test]
@@ -183,7 +298,7 @@ mod tests {
             series("b", "NVIDIA-L4", "1"),
             series("c", "NVIDIA-L4-SHARED", "2"),
         ];
-        let parts = NodeParts::from_nodes(now.hosts.iter()).with_past_labels(&then);
+        let parts = NodeParts::from_nodes(now.hosts.iter()).with_past_labels(&then, &[]);
         let fraction = |node: &str| match parts.unit(node, "nvidia_com_gpu") {
             Some(ResourceUnit::Part(part)) => part.fraction,
             unit => {

@@ -92,28 +92,36 @@ pub fn claimed(seconds: i64) -> String {
     )
 }
 
-/// Query for the names of the nodes that kube-state-metrics reports.
-pub const NODES: &str = "group by (node) (kube_node_info)";
+/// Query for the names and addresses of the nodes that kube-state-metrics reports.
+pub const NODES: &str = "group by (node,internal_ip) (kube_node_info)";
 
 /// Selector for the capacity of GPU nodes in kube-state-metrics.
 const CAPACITY: &str = r#"kube_node_status_capacity{resource=~"(nvidia|amd)_com_.*"}"#;
 
-/// Builds the parameters of a request for all GPU series of exporters and kube-state-metrics.
+/// Builds the parameters of a request for all GPU series of exporters.
 pub fn gpu_series() -> String {
     let selector = format!(
         "{{__name__=~{}}}",
         quoted(&names(&[Quantity::Utilization, Quantity::MemoryUsed]).join("|"))
     );
-    let mut form = form_urlencoded::Serializer::new(String::new());
-    form.append_pair("match[]", &selector)
-        .append_pair("match[]", CAPACITY)
-        .finish()
+    matching(&[&selector])
 }
 
-/// Queries the values of a label on the current GPU series.
+/// Builds the parameters of a request for the series of GPU nodes in kube-state-metrics.
+pub fn kube_state_series() -> String {
+    matching(&[CAPACITY])
+}
+
+fn matching(selectors: &[&str]) -> String {
+    let mut form = form_urlencoded::Serializer::new(String::new());
+    form.extend_pairs(selectors.iter().map(|selector| ("match[]", selector)));
+    form.finish()
+}
+
+/// Queries the values of a label on the current GPU series, by metric.
 pub fn clusters(label: &str) -> String {
     let gpus = selector(&[Quantity::Utilization, Quantity::MemoryUsed], None);
-    format!("group by ({label}) ({gpus} or {CAPACITY})")
+    format!("group by (__name__,{label}) ({gpus} or {CAPACITY})")
 }
 
 /// Queries the values of a label on the series of the pods with these UIDs.

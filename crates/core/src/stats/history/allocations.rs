@@ -1,64 +1,20 @@
 //! Reconstructs from kube-state-metrics samples which pods, including deleted ones, held which
-//! devices during a window. Time is divided into slots of one scrape interval. Slots without
-//! samples are unknown and have no weight.
+//! devices during a window. Time is divided into slots of one scrape interval. A pod holds its
+//! devices across a gap between samples if the same pod was seen before and after.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::model::GpuCount;
-use crate::model::facts::part::Part;
-use crate::model::facts::reading::PodKey;
 use crate::model::values::series::Series;
 
+pub use super::allocation::{Allocation, AllocationGaps, AllocationSeries};
 use super::capacity::Capacity;
-use super::phases;
-use super::phases::{Phases, phase};
+use super::claims;
+use super::pod_records::{PodRecords, PodUids};
+use super::presence::{Scrapes, Sightings};
 use super::requested;
-use super::requested::{PodPlace, Requested};
 use super::slots::{Slots, TimeSpan};
-use super::top_owner::{LiveOwners, OwnerSeries, TopOwner, Tops};
-use crate::stats::exporters::kube_state::{names, pod};
+use super::top_owner::LiveOwners;
 use crate::stats::exporters::parts::NodeParts;
-
-/// Devices that a pod requested and held on one node.
-#[derive(Clone, Debug)]
-pub struct Allocation {
-    pub pod: PodKey,
-    /// Node of the pod, or empty while the pod is not scheduled.
-    pub node: String,
-    pub top: TopOwner,
-    /// Number of whole devices, or 0 if the pod requested slices.
-    pub gpus: GpuCount,
-    /// Kind and number of slices. All slices of one kind on one node form one allocation.
-    pub part: Option<(Part, u64)>,
-    /// Slots during which the pod requested devices, because it was pending or running.
-    pub requested: Vec<bool>,
-    /// Slots during which the pod was bound and pending or running. A pod that pulls its image
-    /// already holds its devices.
-    pub held: Vec<bool>,
-    /// Held slots during which the phase was Running or unknown.
-    pub running: Vec<bool>,
-    /// Last observed phase with its slot.
-    pub phase: Option<(usize, String)>,
-    /// Labels of the pod, or `None` if kube-state-metrics exports no labels.
-    pub labels: Option<BTreeMap<String, String>>,
-    pub annotations: Option<BTreeMap<String, String>>,
-}
-
-impl Allocation {
-    /// Returns the number of devices or slices.
-    pub fn units(&self) -> u64 {
-        self.gpus.0 + self.part.as_ref().map_or(0, |(_, units)| *units)
-    }
-
-    /// Returns the number of devices, counting a slice by its fraction. A slice of unknown fraction
-    /// counts as one device, and a GiB of memory as zero.
-    pub fn devices(&self) -> f64 {
-        let parts = self.part.as_ref().map_or(0.0, |(part, units)| {
-            *units as f64 * part.fraction.unwrap_or_else(|| part.unknown())
-        });
-        self.gpus.as_f64() + parts
-    }
-}
 
 /// The allocations of all pods in a window.
 #[derive(Clone, Debug)]
@@ -82,21 +38,6 @@ pub struct AllocationHistory {
     pub allocations: Vec<Allocation>,
 }
 
-/// Responses to the kube-state-metrics queries for a window.
-#[derive(Clone, Debug, Default)]
-pub struct AllocationSeries {
-    pub requests: Vec<Series>,
-    /// All phases that each pod was ever in.
-    pub phases_ever: Vec<Series>,
-    /// Phases over time of pods that were in more than one phase.
-    pub phases: Vec<Series>,
-    pub owners: OwnerSeries,
-    pub labels: Vec<Series>,
-    pub annotations: Vec<Series>,
-    /// Samples of devices that were allocated through claims.
-    pub claimed: Vec<Series>,
-}
-
 /// Indexes of a group's allocations, separately for whole devices and slices.
 #[derive(Clone, Debug, Default)]
 pub struct AllocationGroup {
@@ -115,122 +56,6 @@ impl AllocationGroup {
     }
 }
 
-type PodId = (PodKey, String);
-type PodLabels = BTreeMap<PodId, BTreeMap<String, String>>;
-
-/// Records of kube-state-metrics about pods that requested devices.
-struct PodRecords {
-    count: usize,
-    phases: BTreeMap<PodId, Phases>,
-    /// Phases of pods that were only ever in one phase.
-    only_phases: BTreeMap<PodId, usize>,
-    /// Last slot with a request for devices, by pod.
-    last_seen: BTreeMap<PodId, usize>,
-    tops: Tops,
-    labels: Option<PodLabels>,
-    annotations: Option<PodLabels>,
-}
-
-impl PodRecords {
-    /// Reads the responses, and adds the UIDs of pods whose requests come from claims.
-    fn new(
-        answers: &AllocationSeries,
-        slots: Slots,
-        live: &LiveOwners,
-        requests: &mut [(PodPlace, Requested)],
-    ) -> Self {
-        let uids: BTreeMap<PodKey, String> = answers.phases_ever.iter().filter_map(pod).collect();
-        let mut last_seen: BTreeMap<PodId, usize> = BTreeMap::new();
-        for ((key, uid, _), requested) in requests {
-            if uid.is_empty() {
-                *uid = uids.get(key).cloned().unwrap_or_default();
-            }
-            let last = requested.slots.iter().rposition(|requested| *requested);
-            let seen = last_seen.entry((key.clone(), uid.clone())).or_default();
-            *seen = last.unwrap_or(0).max(*seen);
-        }
-        Self {
-            count: slots.count,
-            phases: phases::by_pod(&answers.phases, slots.count, |at| slots.slot_at(at)),
-            only_phases: answers
-                .phases_ever
-                .iter()
-                .filter_map(|series| pod(series).zip(phase(series)))
-                .collect(),
-            last_seen,
-            tops: Tops::new(&answers.owners, live),
-            labels: names_by_pod(&answers.labels, "label_"),
-            annotations: names_by_pod(&answers.annotations, "annotation_"),
-        }
-    }
-
-    /// Returns the phases of a pod. A pod that was only in one phase stayed in it until its last
-    /// sample.
-    fn phases(&self, id: &PodId) -> Option<Phases> {
-        let only = || {
-            let last = *self.last_seen.get(id)?;
-            Some(Phases::until(last, self.count, *self.only_phases.get(id)?))
-        };
-        self.phases.get(id).cloned().or_else(only)
-    }
-
-    fn allocation(&self, (key, uid, node): PodPlace, requested: Requested) -> Allocation {
-        let Requested {
-            gpus,
-            part,
-            slots: mut requested,
-        } = requested;
-        let id = (key, uid);
-        let phases = self.phases(&id);
-        let is_in = |slot: usize, expected: &[&str]| {
-            let phase = phases.as_ref().and_then(|phases| phases.at_slot(slot));
-            phase.is_none_or(|phase| expected.contains(&phase))
-        };
-        for (slot, requested) in requested.iter_mut().enumerate() {
-            *requested = *requested && is_in(slot, &["Pending", "Running"]);
-        }
-        let held = if node.is_empty() {
-            vec![false; self.count]
-        } else {
-            requested.clone()
-        };
-        let names = |by_pod: &Option<PodLabels>| {
-            let by_pod = by_pod.as_ref()?;
-            Some(by_pod.get(&id).cloned().unwrap_or_default())
-        };
-        Allocation {
-            top: self.tops.top_of(&id.0),
-            node,
-            gpus: GpuCount(gpus),
-            part,
-            requested,
-            running: held
-                .iter()
-                .enumerate()
-                .map(|(slot, held)| *held && is_in(slot, &["Running"]))
-                .collect(),
-            held,
-            phase: phases.as_ref().and_then(Phases::last),
-            labels: names(&self.labels),
-            annotations: names(&self.annotations),
-            pod: id.0,
-        }
-    }
-}
-
-/// Groups labels or annotations by pod. Returns `None` if no series has any: without an allow-list,
-/// kube-state-metrics exports these series without the labels of the object.
-fn names_by_pod(answer: &[Series], prefix: &str) -> Option<PodLabels> {
-    let labels: PodLabels = answer
-        .iter()
-        .filter_map(|series| Some((pod(series)?, names(series, prefix))))
-        .collect();
-    labels
-        .values()
-        .any(|names| !names.is_empty())
-        .then_some(labels)
-}
-
 impl AllocationHistory {
     /// Builds the history from responses. `parts` contains the kinds of units that nodes offer, and
     /// `aliases` maps exporters' names of nodes to the nodes' names.
@@ -244,23 +69,24 @@ impl AllocationHistory {
     ) -> Self {
         let counted = || capacity.iter().chain(&answers.requests);
         let slots = Slots::new(span, counted().map(|series| &series.points[..]));
-        let mut observed = vec![false; slots.count];
-        counted().for_each(|series| slots.mark(series, &mut observed));
+        let scrapes = Scrapes::new(counted(), slots.length);
+        let observed = scrapes.observed(slots);
         let capacity = Capacity::counted(capacity, slots, &observed, parts);
         let mut requests = requested::by_pod(
             &answers.requests,
-            slots.count,
-            |series, marked| slots.mark(series, marked),
+            &answers.init_containers,
+            |series, uid| {
+                Sightings::new(series, &scrapes).presence(slots, &scrapes, !uid.is_empty())
+            },
             parts,
         );
-        requested::add_claimed(
-            &mut requests,
-            &answers.claimed,
-            aliases,
-            slots.count,
-            |series, marked| slots.mark_claimed(series, marked),
-        );
-        let pods = PodRecords::new(answers, slots, live, &mut requests);
+        let uids = PodUids::new(&answers.phases_ever);
+        let claim_scrapes = Scrapes::new(answers.claimed.iter(), slots.length);
+        claims::add_claimed(&mut requests, &answers.claimed, aliases, |series, pod| {
+            let sightings = Sightings::new(series, &claim_scrapes);
+            sightings.presence(slots, &claim_scrapes, uids.has_one(pod))
+        });
+        let pods = PodRecords::new(answers, slots, live, &uids, &mut requests);
         Self {
             span,
             slot: slots.length,
@@ -299,6 +125,31 @@ impl AllocationHistory {
             node_part_capacities: BTreeMap::new(),
             allocations,
         }
+    }
+
+    /// Returns whether the samples leave a gap at the start and at the end of the window, so that
+    /// samples beyond it are needed to tell which pods existed in the gap.
+    pub fn edge_gaps(requests: &[Series], capacity: &[Series], span: TimeSpan) -> (bool, bool) {
+        let counted = || capacity.iter().chain(requests);
+        let slots = Slots::new(span, counted().map(|series| &series.points[..]));
+        Scrapes::new(counted(), slots.length).edge_gaps(slots)
+    }
+
+    /// Returns the hours of the marked slots. The last slot ends with the window.
+    pub fn hours(&self, marked: &[bool]) -> f64 {
+        let count = i64::try_from(marked.iter().filter(|slot| **slot).count()).unwrap_or(0);
+        let all = i64::try_from(self.observed.len()).unwrap_or(0);
+        let has_last = marked.len() == self.observed.len() && marked.last() == Some(&true);
+        let length = self.span.end - self.span.start;
+        let surplus = (all * self.slot - length).max(0);
+        let surplus = if has_last { surplus } else { 0 };
+        (count * self.slot - surplus) as f64 / 3_600_000.0
+    }
+
+    /// Returns the hours for which kube-state-metrics has no samples.
+    pub fn unobserved_hours(&self) -> f64 {
+        let missing: Vec<bool> = self.observed.iter().map(|observed| !observed).collect();
+        self.hours(&missing)
     }
 
     /// Returns the highest number of slices in the window by name.

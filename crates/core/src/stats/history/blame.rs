@@ -15,6 +15,8 @@ use super::top_owner::TopOwner;
 /// Failures of a job within this many milliseconds after its first failure count as its
 /// consequences.
 const FOLLOWS: i64 = 600_000;
+/// Number of hours with held GPUs below which a node has no rate.
+const FEW_HOURS: f64 = 0.25;
 /// Probability that the value lies beyond one given end of the interval.
 const TAIL: f64 = 0.025;
 
@@ -32,10 +34,10 @@ pub struct NodeBlame {
     pub followed: u64,
     /// Hours during which pods held GPUs on this node.
     pub hours: f64,
-    /// Jobs with a first failure per 1,000 of these hours, with the interval; `None` without such
-    /// hours.
+    /// Jobs with a first failure per 1,000 of these hours, with the interval; `None` with fewer
+    /// than [`FEW_HOURS`], which show nothing about a rate.
     pub rate: Option<Rate>,
-    /// True if the lower bound exceeds the rate of all other nodes together.
+    /// True if the lower bound exceeds the mean rate of all nodes, this one included.
     pub stands_out: bool,
 }
 
@@ -118,14 +120,13 @@ impl BlameLedger {
         }
         let total_jobs: u64 = self.hours.keys().map(|node| tally.jobs_of(node)).sum();
         let all_hours = total(self.hours.values().copied());
+        let usual = (all_hours > 0.0).then(|| total_jobs as f64 / all_hours * 1000.0);
         let mut blamed: Vec<NodeBlame> = self
             .hours
             .iter()
             .map(|(node, hours)| {
-                let (jobs, other_hours) = (tally.jobs_of(node), all_hours - hours);
-                let rate = (*hours > 0.0).then(|| rate(jobs, *hours));
-                let usual =
-                    (other_hours > 0.0).then(|| (total_jobs - jobs) as f64 / other_hours * 1000.0);
+                let jobs = tally.jobs_of(node);
+                let rate = (*hours >= FEW_HOURS).then(|| rate(jobs, *hours));
                 NodeBlame {
                     node: node.clone(),
                     jobs,
@@ -248,141 +249,4 @@ fn poisson(at_most: u64, mean: f64) -> f64 {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::model::GpuCount;
-
-    #[test]
-    fn poisson_bounds_match_published_tables() {
-        // Garwood's table for 95 %.
-        for (count, low, high) in [
-            (0, 0.0, 3.689),
-            (1, 0.0253, 5.572),
-            (5, 1.623, 11.668),
-            (10, 4.795, 18.390),
-            (100, 81.36, 121.63),
-        ] {
-            let bounds = poisson_bounds(count);
-            assert!(
-                (bounds.0 - low).abs() < 0.006 && (bounds.1 - high).abs() < 0.006,
-                "{count}: {bounds:?}"
-            );
-        }
-    }
-
-    /// Builds a pod of a job that holds its devices in the given slots, out of 60 slots of one
-    /// minute.
-    fn pod(
-        job: &str,
-        name: &str,
-        node: &str,
-        held: std::ops::Range<usize>,
-        phase: &str,
-    ) -> Allocation {
-        let held: Vec<bool> = (0..60).map(|slot| held.contains(&slot)).collect();
-        Allocation {
-            pod: ("n".to_owned(), name.to_owned()),
-            node: node.to_owned(),
-            top: TopOwner {
-                namespace: "n".to_owned(),
-                kind: "Job".to_owned(),
-                name: job.to_owned(),
-            },
-            gpus: GpuCount(8),
-            part: None,
-            requested: held.clone(),
-            running: held.clone(),
-            held,
-            phase: Some((59, phase.to_owned())),
-            labels: None,
-            annotations: None,
-        }
-    }
-
-    fn hour(number: i64, allocations: Vec<Allocation>) -> AllocationHistory {
-        AllocationHistory::from_allocations(number * 3_600_000, 60_000, allocations)
-    }
-
-    #[test]
-    fn first_failure_is_blamed_once_per_job() {
-        let mut ledger = BlameLedger::default();
-        ledger.add(&hour(
-            0,
-            vec![
-                // Rank 1 fails first, the others follow.
-                pod("big", "big-1", "bad", 0..30, "Failed"),
-                pod("big", "big-0", "good", 0..31, "Failed"),
-                pod("big", "big-2", "other", 0..32, "Failed"),
-                // Both pods fail in the same slot, so their order is unknown.
-                pod("tie", "tie-0", "good", 40..50, "Failed"),
-                pod("tie", "tie-1", "other", 40..50, "Failed"),
-                // The pod failed before the first sample.
-                pod("old", "old-0", "good", 0..0, "Failed"),
-                pod("long", "long-0", "good", 50..60, "Running"),
-            ],
-        ));
-        ledger.add(&hour(
-            1,
-            vec![
-                // The next retry of the job, and a pod that remains from the first attempt.
-                pod("big", "big-1", "bad", 0..0, "Failed"),
-                pod("big", "big-1b", "bad", 0..10, "Failed"),
-                // The pod failed between the two chunks.
-                pod("long", "long-0", "good", 0..0, "Failed"),
-            ],
-        ));
-        let nodes = ledger.nodes();
-        let blame = |name: &str| nodes.iter().find(|node| node.node == name).unwrap();
-        let bad = blame("bad");
-        assert_eq!((bad.jobs, bad.failures, bad.followed), (1, 2, 0));
-        assert!((bad.hours - 40.0 / 60.0).abs() < 1e-9);
-        let good = blame("good");
-        // The node was busy in 0..31 and 40..60 of the first hour.
-        assert_eq!((good.jobs, good.failures, good.followed), (1, 1, 2));
-        assert!((good.hours - 51.0 / 60.0).abs() < 1e-9, "{good:?}");
-        assert_eq!((blame("other").jobs, blame("other").followed), (0, 2));
-    }
-
-    #[test]
-    fn node_stands_out_beyond_chance() {
-        let mut ledger = BlameLedger::default();
-        for number in 0..200 {
-            let name = |node: &str| format!("{node}-{number}");
-            let pod_on = |node: &str, failed: bool| {
-                pod(
-                    &name(node),
-                    &name(node),
-                    node,
-                    0..60,
-                    if failed { "Failed" } else { "Succeeded" },
-                )
-            };
-            // 12 failures in 200 hours on one node, and 2 failures in 200 hours on each other node.
-            ledger.add(&hour(
-                number,
-                vec![
-                    pod_on("bad", number % 17 == 0),
-                    pod_on("a", number % 100 == 0),
-                    pod_on("b", number % 100 == 50),
-                ],
-            ));
-        }
-        let nodes = ledger.nodes();
-        assert_eq!(
-            (nodes[0].node.as_str(), nodes[0].jobs, nodes[0].stands_out),
-            ("bad", 12, true)
-        );
-        let rate = nodes[0].rate.unwrap();
-        // Garwood's bounds for 12 failures are 6.201 and 20.962. The node held GPUs for 200 hours.
-        assert!(
-            (rate.value - 60.0).abs() < 1e-9
-                && (rate.low - 31.0).abs() < 0.01
-                && (rate.high - 104.81).abs() < 0.01,
-            "{rate:?}"
-        );
-        assert!(
-            !nodes[1].stands_out && !nodes[2].stands_out,
-            "two of 200 may be chance"
-        );
-    }
-}
+mod tests;

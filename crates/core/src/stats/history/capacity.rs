@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use super::cadence::{intervals, is_gap, usual};
 use super::slots::Slots;
 use crate::model::values::omissions;
 use crate::model::values::omissions::Omission;
-use crate::model::values::series::Series;
+use crate::model::values::series::{Point, Series};
 use crate::model::values::units::MOST_PER_NODE;
 use crate::stats::exporters::kube_state::label;
 use crate::stats::exporters::parts::{ClaimableNow, NodeParts, ResourceUnit};
@@ -140,24 +141,40 @@ fn reported(answer: &[Series], slots: Slots) -> BTreeMap<(&str, &str), SlotAmoun
         let amounts = reported
             .entry((node, series.label("resource").unwrap_or_default()))
             .or_insert_with(|| vec![None; slots.count]);
-        for point in series
-            .points
-            .iter()
-            .filter(|point| point.value.is_finite() && point.value >= 0.0)
-        {
-            let Some(slot) = slots.slot_at(point.at) else {
-                continue;
-            };
-            #[expect(
-                clippy::cast_possible_truncation,
-                clippy::cast_sign_loss,
-                reason = "a count of devices"
-            )]
-            let value = point.value.round() as u64;
-            amounts[slot] = amounts[slot].max(Some(value));
-        }
+        fill(amounts, series, slots);
     }
     reported
+}
+
+/// Sets the amounts of a series. Each sample counts until the next one, or for one interval before
+/// a gap, so that the series of all nodes have amounts in the same slots.
+fn fill(amounts: &mut [Option<u64>], series: &Series, slots: Slots) {
+    let points: Vec<&Point> = series
+        .points
+        .iter()
+        .filter(|point| point.value.is_finite() && point.value >= 0.0)
+        .collect();
+    let times: Vec<i64> = points.iter().map(|point| point.at).collect();
+    let interval = usual(&times).unwrap_or(slots.length);
+    for (index, (point, interval)) in points.iter().zip(intervals(&times, interval)).enumerate() {
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "a count of devices"
+        )]
+        let value = point.value.round() as u64;
+        let next = times
+            .get(index + 1)
+            .filter(|next| !is_gap(**next - point.at, interval));
+        let end = next.copied().unwrap_or(point.at + interval);
+        let start = if index == 0 && !is_gap(point.at - slots.span.start, interval) {
+            slots.span.start.min(point.at)
+        } else {
+            point.at
+        };
+        let covered = slots.between(start, end).chain(slots.slot_at(point.at));
+        covered.for_each(|slot| amounts[slot] = amounts[slot].max(Some(value)));
+    }
 }
 
 /// Adds two lists of amounts slot by slot. Missing amounts add nothing.

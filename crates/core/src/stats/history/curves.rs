@@ -164,9 +164,9 @@ pub fn read(answer: &[Series], facts: &ApiFacts, lifetimes: &Lifetimes) -> Histo
                 from.is_none_or(|from| point.at >= from) && to.is_none_or(|to| point.at <= to);
             match metric.read(point.value) {
                 None => history.dropped += 1,
-                Some(value) if lived => {
+                Some(value) if lived && identity.describes(metric, value) => {
                     history.samples += 1;
-                    keep_best(best, point.at, (metric.rank, has_pod, value));
+                    keep_best(best, point.at, (identity.rank(metric), has_pod, value));
                 }
                 Some(_) => {}
             }

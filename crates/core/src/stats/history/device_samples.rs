@@ -24,6 +24,8 @@ pub(super) struct DeviceSamples {
     pub(super) model: Option<String>,
     /// Number of the device on its node, from the first series that has one.
     pub(super) index: Option<u32>,
+    /// Times of samples with a physically impossible value.
+    pub(super) dropped_at: Vec<i64>,
     /// Curves by quantity and rank of the metric.
     curves: BTreeMap<(Quantity, u8), Vec<Curve>>,
 }
@@ -51,15 +53,17 @@ impl DeviceSamples {
         NamedPods::by_time(curves().flat_map(named_at).collect())
     }
 
-    /// Removes and returns the curve of a quantity from its best metric. A value that exists both
-    /// with and without its pod counts once.
+    /// Removes and returns the curve of a quantity from its best metric that has samples. A value
+    /// that exists both with and without its pod counts once.
     pub(super) fn curve(&mut self, quantity: Quantity) -> Vec<Point> {
         let best = self
             .curves
-            .keys()
-            .filter(|(measured, _)| *measured == quantity)
-            .min()
-            .copied();
+            .iter()
+            .filter(|((measured, _), curves)| {
+                *measured == quantity && curves.iter().any(|curve| !curve.points.is_empty())
+            })
+            .map(|(key, _)| *key)
+            .min();
         let mut curves = best
             .and_then(|best| self.curves.remove(&best))
             .unwrap_or_default();
@@ -123,6 +127,7 @@ impl ReportedDevices {
             } else {
                 identity.index
             };
+            let (rank, described) = (identity.rank(metric), identity.clone());
             let collector = collectors.number(series);
             let pod = reader.named_pod(series).map(|pod| tenants.number(&pod));
             let device = devices.entry(identity).or_default();
@@ -137,11 +142,15 @@ impl ReportedDevices {
                 }
                 let value = metric.read(point.value);
                 dropped += u64::from(value.is_none());
-                value.map(|value| point.value = value).is_some()
+                let described = value.filter(|value| described.describes(metric, *value));
+                if value.is_none() {
+                    device.dropped_at.push(point.at);
+                }
+                described.map(|value| point.value = value).is_some()
             });
             device
                 .curves
-                .entry((metric.quantity, metric.rank))
+                .entry((metric.quantity, rank))
                 .or_default()
                 .push(Curve {
                     collector,

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::allocations::{Allocation, AllocationGroup, AllocationHistory};
+use super::measured_work;
 use super::part_hours::PartHours;
 use super::serving_hours::ServingHours;
 use super::usage::Usage;
@@ -12,8 +13,15 @@ use crate::model::{DeviceId, Mebibytes, Percent, Watts};
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct GpuHours {
-    /// GPU-hours that pods held, according to kube-state-metrics.
+    /// GPU-hours that pods held, according to kube-state-metrics. The sum of used, wasted and
+    /// unknown.
     pub held: f64,
+    /// Part of the held time without samples from kube-state-metrics. The same pods existed before
+    /// and after.
+    pub bridged: f64,
+    /// GPU-hours that pods may have held while kube-state-metrics had no samples. Not part of the
+    /// held time.
+    pub unseen: f64,
     /// GPU-hours that waiting pods requested but did not hold.
     pub waited: f64,
     /// Part of the held time with measurements from exporters.
@@ -40,30 +48,21 @@ impl GpuHours {
     /// Sums the GPU-hours of a group of allocations.
     pub fn for_group(ledger: &AllocationHistory, usage: &Usage, group: &AllocationGroup) -> Self {
         let allocations = || group.whole.iter().map(|index| &ledger.allocations[*index]);
-        // Slots without samples are excluded from every sum.
-        let slot_hours = ledger.slot as f64 / 3_600_000.0;
-        let count = |slots: fn(&Allocation) -> &[bool]| -> f64 {
+        let gpu_hours = |slots: fn(&Allocation) -> &[bool]| -> f64 {
             let of = |allocation: &Allocation| {
-                let seen = slots(allocation)
-                    .iter()
-                    .zip(&ledger.observed)
-                    .filter(|(held, observed)| **held && **observed)
-                    .count();
-                seen as f64 * allocation.gpus.as_f64()
+                ledger.hours(slots(allocation)) * allocation.gpus.as_f64()
             };
-            total(allocations().map(of)) * slot_hours
+            total(allocations().map(of))
         };
-        let (held, requested) = (
-            count(|allocation| &allocation.held),
-            count(|allocation| &allocation.requested),
-        );
-        let is_observed = |at: i64| ledger.slot_of(at).is_some_and(|slot| ledger.observed[slot]);
-        let samples = || {
-            let all = usage
-                .runs_of(&group.whole)
-                .flat_map(|run| run.values.iter().map(|point| (run.seconds, point)));
-            all.filter(|(_, point)| is_observed(point.at))
-        };
+        let held = gpu_hours(|allocation| &allocation.held);
+        let requested = gpu_hours(|allocation| &allocation.requested);
+        let is_whole = |allocation: &Allocation| allocation.part.is_none();
+        let runs = usage.runs_of(&group.whole);
+        let works = measured_work::by_allocation(ledger, runs, &group.whole, is_whole);
+        let gpus = |allocation: &Allocation| allocation.gpus.as_f64();
+        let work = measured_work::sum_within_held(ledger, works, gpus);
+        let runs = usage.power_runs_of(&group.whole);
+        let drawn = measured_work::by_allocation(ledger, runs, &group.whole, is_whole);
         let all = || {
             group
                 .whole
@@ -72,18 +71,19 @@ impl GpuHours {
                 .map(|index| &ledger.allocations[*index])
         };
         let top = |allocation: &Allocation| {
-            (
-                allocation.top.namespace.clone(),
-                allocation.top.kind.clone(),
-                allocation.top.name.clone(),
-            )
+            let top = allocation.top.clone();
+            (top.namespace, top.kind, top.name)
         };
         Self {
             held,
+            bridged: gpu_hours(|allocation| &allocation.gaps.bridged),
+            unseen: gpu_hours(|allocation| &allocation.gaps.unseen),
             waited: (requested - held).max(0.0),
-            measured: total(samples().map(|(seconds, _)| seconds)) / 3600.0,
-            used: total(samples().map(|(seconds, point)| seconds * point.value / 100.0)) / 3600.0,
-            energy: usage.energy(&group.whole, &is_observed),
+            measured: work.seconds / 3600.0,
+            used: work.sum / 100.0 / 3600.0,
+            // One kWh is 3.6 million watt-seconds.
+            energy: (!drawn.is_empty())
+                .then(|| drawn.values().map(|work| work.sum).sum::<f64>() / 3_600_000.0),
             workloads: all()
                 .filter(|allocation| allocation.held.iter().any(|held| *held))
                 .map(top)
@@ -115,6 +115,8 @@ impl GpuHours {
 
     pub fn add(&mut self, other: Self) {
         self.held += other.held;
+        self.bridged += other.bridged;
+        self.unseen += other.unseen;
         self.waited += other.waited;
         self.measured += other.measured;
         self.used += other.used;
@@ -138,17 +140,17 @@ impl GpuHours {
             .try_fold(0.0, |sum, hours| Some(sum + hours.equivalent?))
     }
 
-    /// Returns the measured percentage of the held time, or `None` if no device was held. A slice
-    /// counts by its fraction, or as one device if the fraction is unknown.
+    /// Returns the measured percentage of the held and the unseen time, or `None` if there is none.
+    /// A slice counts by its fraction, or as one device if the fraction is unknown.
     pub fn covered(&self) -> Option<Percent> {
         let weighed = |hours: &PartHours| {
             let fraction = hours.fraction().unwrap_or(1.0);
             (
                 hours.measured.min(hours.held) * fraction,
-                hours.held * fraction,
+                (hours.held + hours.unseen) * fraction,
             )
         };
-        let whole_devices = (self.measured.min(self.held), self.held);
+        let whole_devices = (self.measured.min(self.held), self.held + self.unseen);
         let (measured, held) = self
             .parts
             .values()
@@ -221,9 +223,9 @@ pub fn add_work(
             .model
             .take()
             .or_else(|| usage.models[run.device].clone());
-        for point in &run.values {
-            work.sum += point.value * run.seconds;
-            work.seconds += run.seconds;
+        for (point, seconds) in run.weighted() {
+            work.sum += point.value * seconds;
+            work.seconds += seconds;
         }
     }
     for (device, peak) in usage.peaks(&members) {
@@ -388,6 +390,10 @@ fn straggler(works: &Works) -> Option<Advice> {
     })
 }
 
+#[cfg(test)]
+mod conservation;
+#[cfg(test)]
+mod generated;
 #[cfg(any(test, feature = "testing"))]
 mod testing;
 #[cfg(test)]

@@ -85,13 +85,14 @@ impl<'l> Tenants<'l> {
             let next = u32::try_from(numbers.len()).unwrap_or(u32::MAX);
             pods.push(*numbers.entry(&allocation.pod).or_insert(next));
         }
+        let seen = ledger.nearest_observed();
         let on_node = |allocations: Vec<usize>| {
             let is_other = |slot: usize| {
-                let held = |index: &usize| &ledger.allocations[*index].held;
+                let holds = |index: usize, slot: usize| holds(ledger, &seen, index, slot);
                 slot > 0
                     && allocations
                         .iter()
-                        .any(|index| held(index)[slot] != held(index)[slot - 1])
+                        .any(|index| holds(*index, slot) != holds(*index, slot - 1))
             };
             let mut changed = 0;
             let count = |slot: usize| {
@@ -113,7 +114,7 @@ impl<'l> Tenants<'l> {
             by_node,
             numbers,
             pods,
-            seen: ledger.nearest_observed(),
+            seen,
         }
     }
 
@@ -146,6 +147,13 @@ impl<'l> Tenants<'l> {
     }
 }
 
+/// Whether an allocation holds devices in a slot. In a slot without samples, it does so if the same
+/// pod exists on both sides of the gap, or if it did so in the nearest slot with samples.
+fn holds(ledger: &AllocationHistory, seen: &[Option<usize>], index: usize, slot: usize) -> bool {
+    let held = &ledger.allocations[index].held;
+    held[slot] || (!ledger.observed[slot] && seen[slot].is_some_and(|nearest| held[nearest]))
+}
+
 /// The holders of one device over time.
 pub(crate) struct DeviceWatch<'t> {
     tenants: &'t Tenants<'t>,
@@ -168,7 +176,7 @@ pub(crate) struct DeviceWatch<'t> {
 impl DeviceWatch<'_> {
     /// Moves to a time. Returns true if the holders differ from those before.
     pub(crate) fn advance_to(&mut self, at: i64) -> bool {
-        let slot = self.slot_of(at).and_then(|slot| self.tenants.seen[slot]);
+        let slot = self.slot_of(at);
         let now = slot.map(|slot| self.on_node.map_or(0, |on_node| on_node.changes[slot]));
         let named = self.names.pods_at(at);
         if self
@@ -229,7 +237,7 @@ impl DeviceWatch<'_> {
         let mut holders: Vec<usize> = holders
             .iter()
             .copied()
-            .filter(|index| allocations[*index].held[slot])
+            .filter(|index| holds(self.tenants.ledger, &self.tenants.seen, *index, slot))
             .collect();
         if !named.is_empty() {
             holders.retain(|index| named.contains(&self.tenants.pods[*index]));
@@ -261,7 +269,7 @@ impl DeviceWatch<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stats::history::allocations::Allocation;
+    use crate::stats::history::allocations::{Allocation, AllocationGaps};
     use crate::stats::history::slots::TimeSpan;
     use crate::stats::history::top_owner::TopOwner;
 
@@ -286,6 +294,7 @@ mod tests {
             phase: None,
             labels: None,
             annotations: None,
+            gaps: AllocationGaps::default(),
         };
         AllocationHistory {
             span: TimeSpan {

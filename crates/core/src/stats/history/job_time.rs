@@ -27,6 +27,10 @@ const SERVICES: [&str; 9] = [
     "Notebook",
 ];
 
+/// A job whose last slot ended at most this many milliseconds before the end of the window still
+/// exists.
+const RECENT: i64 = 300_000;
+
 /// Values that define a group, in the order of the grouping keys.
 pub type GroupValues = Vec<Option<String>>;
 
@@ -91,7 +95,7 @@ pub struct JobSum {
     pub lost: f64,
     /// Sorted waiting times, in seconds, of the jobs whose wait started and ended in the window.
     pub waits: Vec<f64>,
-    /// Number of jobs that are still waiting.
+    /// Number of jobs that wait for their first devices at the end of the window.
     pub still_waiting: u64,
 }
 
@@ -136,7 +140,9 @@ impl JobTimes {
         let mut sums: BTreeMap<GroupValues, JobSum> = BTreeMap::new();
         for ((group, _), job) in &self.jobs {
             if job.seen.is_some() {
-                sums.entry(group.clone()).or_default().add_job(job);
+                sums.entry(group.clone())
+                    .or_default()
+                    .add_job(job, self.clock);
             }
         }
         sums.values_mut()
@@ -310,7 +316,9 @@ impl JobTime {
 }
 
 impl JobSum {
-    fn add_job(&mut self, job: &JobTime) {
+    /// `end` is the end of the window in milliseconds of observed time.
+    fn add_job(&mut self, job: &JobTime, end: i64) {
+        let exists = job.seen.is_some_and(|(until, _)| end - until <= RECENT);
         self.jobs += 1;
         self.succeeded += u64::from(job.succeeded);
         self.interruptions += job.interruptions;
@@ -319,9 +327,10 @@ impl JobSum {
         self.running += job.running;
         self.lost += job.lost;
         match job.placed {
-            false => self.still_waiting += 1,
+            // A job that was deleted while it waited does not wait any longer.
+            false if exists => self.still_waiting += 1,
             true if !job.started_before => self.waits.push(job.waited),
-            true => {}
+            _ => {}
         }
     }
 

@@ -1,17 +1,26 @@
 //! Determines which pods held the devices over a window, and the work of the devices.
 
+pub mod allocation;
 pub mod allocations;
 pub mod blame;
+pub(crate) mod cadence;
 pub(crate) mod capacity;
+pub mod capacity_hours;
+pub mod claims;
 pub mod collectors;
+pub mod costs;
 pub mod curves;
 pub(crate) mod device_samples;
 pub mod gpu_hours;
 pub(crate) mod holders;
 pub mod hourly;
 pub mod job_time;
+pub(crate) mod measured_work;
+pub mod node_history;
 pub mod part_hours;
 pub(crate) mod phases;
+pub(crate) mod pod_records;
+pub(crate) mod presence;
 pub mod requested;
 pub mod serving_hours;
 pub mod slots;

@@ -5,6 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::allocations::{Allocation, AllocationHistory};
+use super::measured_work;
 use super::usage::{Usage, windows};
 use crate::model::Percent;
 use crate::model::values::units::{self, total, without_negative_zero};
@@ -14,6 +15,8 @@ use crate::model::values::units::{self, total, without_negative_zero};
 pub struct PartHours {
     /// Number of units times hours, according to kube-state-metrics.
     pub held: f64,
+    /// Units times hours that pods may have held while kube-state-metrics had no samples.
+    pub unseen: f64,
     /// Units times hours that waiting pods requested but did not hold.
     pub waited: f64,
     /// `held` in GPU-hours, where each unit counts by its fraction, or `None` if any fraction is
@@ -69,35 +72,35 @@ pub fn by_name<'l>(
     names
 }
 
-/// Returns the units times the number of observed slots.
-fn units(ledger: &AllocationHistory, allocation: &Allocation, slots: &[bool]) -> f64 {
-    let seen = slots
-        .iter()
-        .zip(&ledger.observed)
-        .filter(|(held, observed)| **held && **observed)
-        .count();
-    seen as f64
-        * allocation
-            .part
-            .as_ref()
-            .map_or(0.0, |(_, units)| *units as f64)
+/// Returns the units times a number of slots or hours.
+fn units(allocation: &Allocation, slots: f64) -> f64 {
+    let units = allocation.part.as_ref().map_or(0, |(_, units)| *units);
+    units as f64 * slots
 }
 
-/// Returns the units times the number of held slots, also converted to devices if all fractions are
-/// known.
-fn equivalent(ledger: &AllocationHistory, indexes: &BTreeSet<usize>) -> (f64, Option<f64>) {
+/// Counts the marked slots with samples.
+fn observed_slots(ledger: &AllocationHistory, slots: &[bool]) -> f64 {
+    let pairs = slots.iter().zip(&ledger.observed);
+    pairs
+        .filter(|(held, observed)| **held && **observed)
+        .count() as f64
+}
+
+/// Returns the units times `held`, also converted to devices if all fractions are known.
+fn equivalent(
+    ledger: &AllocationHistory,
+    indexes: &BTreeSet<usize>,
+    held: impl Fn(&Allocation) -> f64,
+) -> (f64, Option<f64>) {
     let allocations = || indexes.iter().map(|index| &ledger.allocations[*index]);
-    let held = total(allocations().map(|allocation| units(ledger, allocation, &allocation.held)));
-    let devices = |allocation: &Allocation| {
-        let held = units(ledger, allocation, &allocation.held);
-        if held == 0.0 {
-            Some(0.0)
-        } else {
-            Some(held * allocation.part.as_ref()?.0.fraction?)
-        }
+    let units = |allocation: &Allocation| units(allocation, held(allocation));
+    let sum = total(allocations().map(units));
+    let devices = |allocation: &Allocation| match units(allocation) {
+        0.0 => Some(0.0),
+        held => Some(held * allocation.part.as_ref()?.0.fraction?),
     };
     let equivalent: Option<f64> = allocations().map(devices).sum();
-    (held, equivalent.map(without_negative_zero))
+    (sum, equivalent.map(without_negative_zero))
 }
 
 impl PartHours {
@@ -107,28 +110,32 @@ impl PartHours {
         usage: &Usage,
         indexes: &BTreeSet<usize>,
     ) -> BTreeMap<String, Self> {
-        let slot_hours = ledger.slot as f64 / 3_600_000.0;
         let hours_of = |(name, indexes): (&str, BTreeSet<usize>)| {
-            let allocations = || indexes.iter().map(|index| &ledger.allocations[*index]);
-            let (held, equivalent) = equivalent(ledger, &indexes);
-            let requested = total(
-                allocations().map(|allocation| units(ledger, allocation, &allocation.requested)),
+            let (held, equivalent) = equivalent(ledger, &indexes, |allocation| {
+                ledger.hours(&allocation.held)
+            });
+            let hours = |slots: fn(&Allocation) -> &[bool]| {
+                let of = |index: &usize| {
+                    let allocation = &ledger.allocations[*index];
+                    units(allocation, ledger.hours(slots(allocation)))
+                };
+                total(indexes.iter().map(of))
+            };
+            let measured = measurable(ledger, &indexes);
+            let works = measured_work::by_allocation(
+                ledger,
+                usage.runs_of(&measured),
+                &measured,
+                |allocation| matches!(&allocation.part, Some((part, _)) if part.instance),
             );
-            let is_observed =
-                |at: i64| ledger.slot_of(at).is_some_and(|slot| ledger.observed[slot]);
-            let (mut measured, mut used) = (0.0, 0.0);
-            for run in usage.runs_of(&measurable(ledger, &indexes)) {
-                for point in run.values.iter().filter(|point| is_observed(point.at)) {
-                    measured += run.seconds / 3600.0;
-                    used += run.seconds / 3600.0 * point.value / 100.0;
-                }
-            }
+            let work = measured_work::sum_within_held(ledger, works, |part| units(part, 1.0));
             let hours = Self {
-                held: held * slot_hours,
-                waited: (requested - held).max(0.0) * slot_hours,
-                equivalent: equivalent.map(|devices| devices * slot_hours),
-                measured,
-                used,
+                held,
+                unseen: hours(|allocation| &allocation.gaps.unseen),
+                waited: (hours(|allocation| &allocation.requested) - held).max(0.0),
+                equivalent,
+                measured: work.seconds / 3600.0,
+                used: work.sum / 100.0 / 3600.0,
             };
             (name.to_owned(), hours)
         };
@@ -155,6 +162,7 @@ impl PartHours {
     pub fn add(&mut self, other: &Self) {
         self.equivalent = self.equivalent.zip(other.equivalent).map(|(a, b)| a + b);
         self.held += other.held;
+        self.unseen += other.unseen;
         self.waited += other.waited;
         self.measured += other.measured;
         self.used += other.used;
@@ -183,15 +191,17 @@ fn measurable(ledger: &AllocationHistory, indexes: &BTreeSet<usize>) -> BTreeSet
 /// Computes the statistics of allocations of slices by name, or an empty list if no slot has
 /// samples.
 pub fn sums(ledger: &AllocationHistory, usage: &Usage, indexes: &BTreeSet<usize>) -> Vec<PartSum> {
-    let observed_slots = ledger.observed_slots() as f64;
-    if observed_slots == 0.0 {
+    let all_slots = ledger.observed_slots() as f64;
+    if all_slots == 0.0 {
         return Vec::new();
     }
     let part_sum = |(name, indexes): (&str, BTreeSet<usize>)| {
-        let (held, devices) = equivalent(ledger, &indexes);
+        let (held, devices) = equivalent(ledger, &indexes, |allocation| {
+            observed_slots(ledger, &allocation.held)
+        });
         let requested = total(indexes.iter().map(|index| {
             let allocation = &ledger.allocations[*index];
-            units(ledger, allocation, &allocation.requested)
+            units(allocation, observed_slots(ledger, &allocation.requested))
         }));
         let measurable = measurable(ledger, &indexes);
         let means: Vec<Percent> = windows(ledger.span, usage.runs_of(&measurable))
@@ -200,8 +210,8 @@ pub fn sums(ledger: &AllocationHistory, usage: &Usage, indexes: &BTreeSet<usize>
         PartSum {
             name: name.to_owned(),
             fraction: devices.filter(|_| held > 0.0).map(|devices| devices / held),
-            allocated: held / observed_slots,
-            requested: requested / observed_slots,
+            allocated: held / all_slots,
+            requested: requested / all_slots,
             utilization: units::mean(means.into_iter()),
             samples: usage.runs_of(&measurable).map(|run| run.values.len()).sum(),
         }

@@ -1,5 +1,4 @@
-//! Devices that pods requested. kube-state-metrics reports requests for resources, but only
-//! exporters report devices that are allocated through DRA claims.
+//! Devices that pods requested as resources, from kube-state-metrics.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,16 +9,22 @@ use crate::model::values::omissions::Omission;
 use crate::model::values::series::Series;
 use crate::model::values::units::{MOST_PER_NODE, total};
 
-use crate::stats::exporters::dialect;
-use crate::stats::exporters::dialect::CLAIM;
-use crate::stats::exporters::kube_state::{
-    SHARED_MEBIBYTES, SHARED_PERCENT, label, label_name, pod,
-};
+use super::presence::Presence;
+use crate::stats::exporters::kube_state::{label, label_name, pod, shared_memory};
 use crate::stats::exporters::parts::{NodeParts, ResourceUnit};
 
-/// Amounts by container and resource. A container is identified by its name and by whether it is an
-/// init container.
-type Containers = BTreeMap<(bool, String, String), f64>;
+/// Role of a container in its pod.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum ContainerRole {
+    Main,
+    /// An init container that ends before the main containers start.
+    Init,
+    /// An init container that runs as long as the pod (restart policy `Always`).
+    Sidecar,
+}
+
+/// Amounts by container and resource. A container is identified by its role and name.
+type Containers = BTreeMap<(ContainerRole, String, String), f64>;
 /// A pod on a node: the pod, its UID (empty if unknown) and the node.
 pub type PodPlace = (PodKey, String, String);
 
@@ -27,18 +32,35 @@ pub type PodPlace = (PodKey, String, String);
 pub struct Requested {
     pub gpus: u64,
     pub part: Option<(Part, u64)>,
-    pub slots: Vec<bool>,
+    pub(crate) presence: Presence,
 }
 
-/// Groups requests by pod and node. As in Kubernetes, a pod requests the sum of its containers or
-/// the maximum of its init containers, whichever is higher.
-pub(crate) fn by_pod(
-    answer: &[Series],
-    count: usize,
-    mark: impl Fn(&Series, &mut [bool]),
+/// Identifies an init container by its pod, the pod's UID and its name.
+type InitContainer = (PodKey, String, String);
+
+/// Reads which init containers are sidecars. kube-state-metrics has the label since version 2.11.
+fn sidecars(answer: &[Series]) -> BTreeSet<InitContainer> {
+    let sidecar = |series: &Series| {
+        let (key, uid) = pod(series)?;
+        Some((key, uid, label(series, "container")?.to_owned()))
+    };
+    answer
+        .iter()
+        .filter(|series| series.label("restart_policy") == Some("Always"))
+        .filter_map(sidecar)
+        .collect()
+}
+
+/// Groups requests by pod and node. `init_containers` are series that tell sidecars from other init
+/// containers. `presence` determines the life of a pod from its series and its UID.
+pub(crate) fn by_pod<'s>(
+    answer: &'s [Series],
+    init_containers: &[Series],
+    presence: impl Fn(&[&'s Series], &str) -> Presence,
     parts: &NodeParts,
 ) -> Vec<(PodPlace, Requested)> {
-    let mut by_place: BTreeMap<PodPlace, (Containers, Vec<bool>)> = BTreeMap::new();
+    let mut by_place: BTreeMap<PodPlace, (Containers, Vec<&'s Series>)> = BTreeMap::new();
+    let sidecars = sidecars(init_containers);
     // The `node` label of an unscheduled pod is empty, and a scrape may replace an empty label with
     // its own.
     let where_it_is = label_name(answer, "node");
@@ -47,24 +69,26 @@ pub(crate) fn by_pod(
             continue;
         };
         let node = series.label(&where_it_is).unwrap_or_default().to_owned();
-        let first = series.name() == "kube_pod_init_container_resource_requests";
-        let container = (
-            first,
-            label(series, "container").unwrap_or_default().to_owned(),
-            series.label("resource").unwrap_or_default().to_owned(),
-        );
+        let name = label(series, "container").unwrap_or_default().to_owned();
+        let init = (key, uid, name);
+        let role = match series.name() == "kube_pod_init_container_resource_requests" {
+            true if sidecars.contains(&init) => ContainerRole::Sidecar,
+            true => ContainerRole::Init,
+            false => ContainerRole::Main,
+        };
+        let (key, uid, name) = init;
+        let resource = series.label("resource").unwrap_or_default().to_owned();
+        let container = (role, name, resource);
         let largest = series
             .points
             .iter()
             .map(|point| point.value)
             .filter(|value| value.is_finite())
             .fold(0.0, f64::max);
-        let (containers, slots) = by_place
-            .entry((key, uid, node))
-            .or_insert_with(|| (Containers::new(), vec![false; count]));
+        let (containers, pod_series) = by_place.entry((key, uid, node)).or_default();
         let amount = containers.entry(container).or_default();
         *amount = amount.max(largest);
-        mark(series, slots);
+        pod_series.push(series);
     }
     // An unscheduled pod waits for the kind of unit that it later gets on its node.
     let bound: BTreeMap<(PodKey, String), String> = by_place
@@ -73,7 +97,7 @@ pub(crate) fn by_pod(
         .map(|(key, uid, node)| ((key.clone(), uid.clone()), node.clone()))
         .collect();
     let mut rows = Vec::new();
-    for (pod_place, (containers, slots)) in by_place {
+    for (pod_place, (containers, pod_series)) in by_place {
         let node = bound
             .get(&(pod_place.0.clone(), pod_place.1.clone()))
             .unwrap_or(&pod_place.2);
@@ -85,7 +109,8 @@ pub(crate) fn by_pod(
             );
             continue;
         }
-        let requests = units.requests(&slots);
+        let presence = presence(&pod_series, &pod_place.1);
+        let requests = units.requests(&presence);
         rows.extend(requests.map(|requested| (pod_place.clone(), requested)));
     }
     rows
@@ -128,7 +153,7 @@ impl PodUnits {
     }
 
     /// Splits the units into one request for whole devices and one for each kind of slice.
-    fn requests(self, slots: &[bool]) -> impl Iterator<Item = Requested> {
+    fn requests(self, presence: &Presence) -> impl Iterator<Item = Requested> {
         #[expect(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,
@@ -147,7 +172,7 @@ impl PodUnits {
             .map(|(gpus, part)| Requested {
                 gpus,
                 part,
-                slots: slots.to_vec(),
+                presence: presence.clone(),
             })
     }
 }
@@ -158,19 +183,20 @@ fn with_requested_memory(part: Part, containers: &Containers, resource: &str) ->
     if !part.by_memory {
         return part;
     }
+    let (mebibytes, percent) = shared_memory(resource);
     let (mut units, mut devices) = (0.0, Some(0.0));
-    for ((first, name, _), amount) in containers
+    for ((role, name, _), amount) in containers
         .iter()
         .filter(|((.., container_resource), _)| container_resource == resource)
     {
         let memory = |resource: &str| {
             containers
-                .get(&(*first, name.clone(), resource.to_owned()))
+                .get(&(*role, name.clone(), resource.to_owned()))
                 .copied()
         };
         let per_device = part
             .clone()
-            .with_memory(memory(SHARED_MEBIBYTES), memory(SHARED_PERCENT))
+            .with_memory(memory(mebibytes), memory(percent))
             .fraction;
         units += amount;
         devices = devices
@@ -185,210 +211,21 @@ fn with_requested_memory(part: Part, containers: &Containers, resource: &str) ->
     }
 }
 
-/// Computes a pod's request for a resource.
+/// Computes a pod's request for a resource as Kubernetes does: the sum of its main containers and
+/// sidecars, or the highest init container with the sidecars, whichever is higher.
+/// kube-state-metrics does not report the order of init containers, so sidecars count as the first.
 fn amount(containers: &Containers, resource: &str) -> f64 {
-    let amounts = |is_first: bool| {
-        containers
-            .iter()
-            .filter(move |((first, _, container_resource), _)| {
-                *first == is_first && container_resource == resource
-            })
+    let amounts = |role: ContainerRole| {
+        let is_meant = move |(container_role, _, name): &(ContainerRole, String, String)| {
+            *container_role == role && name == resource
+        };
+        let matching = containers.iter().filter(move |(key, _)| is_meant(key));
+        matching.map(|(_, value)| *value)
     };
-    let sum = total(amounts(false).map(|(_, value)| *value));
-    amounts(true).map(|(_, value)| *value).fold(sum, f64::max)
-}
-
-/// A device in a claim: its UUID or number, its instance, and the profile of the instance.
-type ClaimedDevice = (String, String, Option<String>);
-
-/// Returns the pod that holds a device through a claim.
-pub fn claimant(series: &Series) -> Option<PodKey> {
-    let both = |(namespace, pod): (&str, &str)| {
-        Some((
-            series.label(namespace)?.to_owned(),
-            series.label(pod)?.to_owned(),
-        ))
-    };
-    dialect::pod_labels().into_iter().find_map(both)
-}
-
-/// Adds devices in claims, for pods that requested none as a resource. A device that several pods
-/// claim at the same time is shared.
-pub(crate) fn add_claimed(
-    requests: &mut Vec<(PodPlace, Requested)>,
-    answer: &[Series],
-    names: &BTreeMap<String, String>,
-    count: usize,
-    mark: impl Fn(&Series, &mut [bool]),
-) {
-    // Slots by device and pod.
-    let mut devices: BTreeMap<(String, ClaimedDevice), BTreeMap<PodKey, Vec<bool>>> =
-        BTreeMap::new();
-    for series in answer.iter().filter(|series| series.label(CLAIM).is_some()) {
-        let Some(key) = claimant(series) else {
-            continue;
-        };
-        let Some(node_label) = series.first(dialect::node_labels()) else {
-            continue;
-        };
-        let node = names
-            .get(node_label)
-            .cloned()
-            .unwrap_or_else(|| node_label.to_owned());
-        let profile = series
-            .first(["GPU_I_PROFILE", "dra_mig_profile"])
-            .map(ToOwned::to_owned);
-        let instance = series.label("GPU_I_ID").unwrap_or_default().to_owned();
-        let Some(device) = series.first(dialect::uuid_labels().chain(dialect::index_labels()))
-        else {
-            continue;
-        };
-        let pods = devices
-            .entry((node, (device.to_owned(), instance, profile)))
-            .or_default();
-        mark(
-            series,
-            pods.entry(key).or_insert_with(|| vec![false; count]),
-        );
-    }
-    let by_name: BTreeSet<PodKey> = requests.iter().map(|((key, ..), _)| key.clone()).collect();
-    for ((node, (.., profile)), pods) in devices {
-        // Two pods in the same slot may have followed each other, so only two or more common slots
-        // count as sharing.
-        let together =
-            |a: &[bool], b: &[bool]| a.iter().zip(b).filter(|(a, b)| **a && **b).count() > 1;
-        for (key, slots) in pods.iter().filter(|(key, _)| !by_name.contains(*key)) {
-            let sharers = pods
-                .iter()
-                .filter(|(pod, requested)| *pod == key || together(slots, requested))
-                .count();
-            let part = profile
-                .as_ref()
-                .map(|profile| Part::from_name(&format!("mig-{profile}"), None));
-            let part = if sharers > 1 {
-                Some(Part::shared_by(sharers, part))
-            } else {
-                part
-            };
-            let gpus = u64::from(part.is_none());
-            let requested = Requested {
-                gpus,
-                part: part.map(|part| (part, 1)),
-                slots: slots.clone(),
-            };
-            requests.push(((key.clone(), String::new(), node.clone()), requested));
-        }
-    }
+    let sidecars = total(amounts(ContainerRole::Sidecar));
+    let main = total(amounts(ContainerRole::Main));
+    sidecars + amounts(ContainerRole::Init).fold(main, f64::max)
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::model::values::series::Point;
-
-    fn series(labels: &[(&str, &str)], times: &[i64]) -> Series {
-        let labels = labels
-            .iter()
-            .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
-            .collect();
-        Series {
-            labels,
-            points: times
-                .iter()
-                .map(|at| Point {
-                    at: *at,
-                    value: 50.0,
-                })
-                .collect(),
-        }
-    }
-
-    #[test]
-    fn claimed_devices_of_several_pods_are_shared() {
-        let claimed = |pod: &'static str,
-                       uuid: &'static str,
-                       more: &[(&'static str, &'static str)],
-                       times: &[i64]| {
-            let labels = [
-                ("__name__", "DCGM_FI_DEV_GPU_UTIL"),
-                ("Hostname", "10.0.0.1"),
-                ("UUID", uuid),
-                (CLAIM, "c"),
-            ];
-            let node_labels = [
-                ("namespace", "monitoring"),
-                ("pod", "exporter"),
-                ("exported_namespace", "ml"),
-                ("exported_pod", pod),
-            ];
-            series(&[&labels[..], &node_labels, more].concat(), times)
-        };
-        let answer = [
-            claimed("a", "GPU-0", &[], &[0, 1]),
-            claimed("a", "GPU-1", &[], &[1]),
-            claimed(
-                "b",
-                "GPU-2",
-                &[("GPU_I_PROFILE", "1g.10gb"), ("GPU_I_ID", "7")],
-                &[0],
-            ),
-            claimed("c", "GPU-3", &[], &[0, 1]),
-            claimed("d", "GPU-3", &[], &[0, 1]),
-            // Two pods have the device one after the other.
-            claimed("x", "GPU-5", &[], &[0]),
-            claimed("y", "GPU-5", &[], &[0, 1]),
-            // The request of this pod was already reported as a resource.
-            claimed("e", "GPU-4", &[], &[0]),
-        ];
-        let e = (
-            ("ml".to_owned(), "e".to_owned()),
-            "u".to_owned(),
-            "n".to_owned(),
-        );
-        let mut requests = vec![(
-            e,
-            Requested {
-                gpus: 1,
-                part: None,
-                slots: vec![true; 2],
-            },
-        )];
-        let names = [("10.0.0.1".to_owned(), "n".to_owned())].into();
-        let mark = |series: &Series, slots: &mut [bool]| {
-            series
-                .points
-                .iter()
-                .for_each(|point| slots[usize::try_from(point.at).unwrap()] = true);
-        };
-        add_claimed(&mut requests, &answer, &names, 2, mark);
-        let rows: Vec<_> = requests[1..]
-            .iter()
-            .map(|(((_, pod), _, node), claimed)| {
-                assert_eq!(node, "n");
-                let part = claimed
-                    .part
-                    .as_ref()
-                    .map(|(part, number)| (part.name.clone(), part.fraction, *number));
-                (pod.as_str(), claimed.gpus, part, &claimed.slots[..])
-            })
-            .collect();
-        let shared = || Some(("gpu.shared".to_owned(), Some(0.5), 1));
-        assert_eq!(
-            rows,
-            [
-                ("a", 1, None, &[true, true][..]),
-                ("a", 1, None, &[false, true]),
-                (
-                    "b",
-                    0,
-                    Some(("mig-1g.10gb".to_owned(), Some(1.0 / 7.0), 1)),
-                    &[true, false]
-                ),
-                ("c", 0, shared(), &[true, true]),
-                ("d", 0, shared(), &[true, true]),
-                ("x", 1, None, &[true, false]),
-                ("y", 1, None, &[true, true]),
-            ]
-        );
-    }
-}
+mod tests;

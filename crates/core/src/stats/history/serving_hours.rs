@@ -245,6 +245,7 @@ fn growth(points: &[Point], start: i64) -> impl Iterator<Item = (i64, f64)> + '_
 mod tests {
     use super::*;
     use crate::model::GpuCount;
+    use crate::stats::history::allocations::AllocationGaps;
     use crate::stats::history::top_owner::TopOwner;
 
     fn series(pod: &str, name: &str, points: &[(i64, f64)]) -> Series {
@@ -327,6 +328,7 @@ mod tests {
             phase: None,
             labels: None,
             annotations: None,
+            gaps: AllocationGaps::default(),
         };
         let allocations = vec![
             allocation("chat", 2),

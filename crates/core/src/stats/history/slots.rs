@@ -1,8 +1,9 @@
 //! A window of time, divided into slots of one scrape interval.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
-use crate::model::values::series::{Point, Series};
+use crate::model::values::series::Point;
 
 /// A half-open window `[start, end)` in Unix milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,16 +12,23 @@ pub struct TimeSpan {
     pub end: i64,
 }
 
+impl TimeSpan {
+    pub fn hours(self) -> f64 {
+        (self.end - self.start) as f64 / 3_600_000.0
+    }
+}
+
 /// Assumed scrape interval in milliseconds, if there are too few samples to determine it.
 const USUAL_SLOT: i64 = 60_000;
 
-/// Maximum length of a slot in milliseconds. Series with a longer scrape interval have gaps.
-const LONGEST_SLOT: i64 = 300_000;
+/// Maximum length of a slot in milliseconds.
+pub(super) const LONGEST_SLOT: i64 = 300_000;
 
-/// Slots of a window. Their length is the most common time between two scrapes.
+/// Slots of a window. Their length is a scrape interval: the shortest one that covers a notable
+/// part of the window, because longer ones then end on slots too.
 #[derive(Clone, Copy)]
 pub(super) struct Slots {
-    span: TimeSpan,
+    pub(super) span: TimeSpan,
     /// Length of a slot in milliseconds.
     pub(super) length: i64,
     pub(super) count: usize,
@@ -28,7 +36,7 @@ pub(super) struct Slots {
 
 impl Slots {
     pub(super) fn new<'a>(span: TimeSpan, curves: impl Iterator<Item = &'a [Point]>) -> Self {
-        let length = interval(curves)
+        let length = finest(curves)
             .unwrap_or(USUAL_SLOT)
             .clamp(1000, LONGEST_SLOT);
         let count = (span.end - span.start + length - 1).div_euclid(length);
@@ -54,68 +62,29 @@ impl Slots {
                 .saturating_mul(self.length)
     }
 
-    /// Marks the slots in which a series has samples.
-    pub(super) fn mark(self, series: &Series, marked: &mut [bool]) {
-        self.mark_every(self.length, series, marked);
-    }
-
-    /// Marks the slots with samples of a device in a claim. Exporters have their own scrape
-    /// interval, so the start and end of the window are marked too if a sample is at most one
-    /// interval away.
-    pub(super) fn mark_claimed(self, series: &Series, marked: &mut [bool]) {
-        let step = interval([&series.points[..]].into_iter())
-            .unwrap_or(self.length)
-            .max(self.length);
-        self.mark_every(step, series, marked);
-        let (Some(first), Some(last)) = (series.points.first(), series.points.last()) else {
-            return;
+    /// Returns the slots of a half-open range. Both ends are rounded down, so that adjacent ranges
+    /// neither overlap nor leave a gap.
+    pub(super) fn between(self, from: i64, to: i64) -> Range<usize> {
+        let slot = |at: i64| {
+            let slot = (at - self.span.start).div_euclid(self.length).max(0);
+            usize::try_from(slot).unwrap_or(0).min(self.count)
         };
-        if first.at - self.span.start < step {
-            self.between(self.span.start, first.at)
-                .for_each(|slot| marked[slot] = true);
-        }
-        if self.span.end - last.at <= step {
-            self.between(last.at, self.span.end)
-                .for_each(|slot| marked[slot] = true);
-        }
-    }
-
-    /// Marks the slots of samples with an interval of `step`. Intervals of up to two and a half
-    /// steps, as after a late or lost scrape, are not gaps.
-    fn mark_every(self, step: i64, series: &Series, marked: &mut [bool]) {
-        let mut before = None;
-        for point in &series.points {
-            let from = before
-                .filter(|before| point.at - before <= step * 5 / 2)
-                .unwrap_or(point.at);
-            self.times(from, point.at)
-                .skip(1)
-                .chain([point.at])
-                .filter_map(|time| self.slot_at(time))
-                .for_each(|slot| marked[slot] = true);
-            before = Some(point.at);
-        }
-    }
-
-    /// Returns the slots between two times.
-    fn between(self, from: i64, to: i64) -> impl Iterator<Item = usize> {
-        self.times(from, to).filter_map(move |at| self.slot_at(at))
-    }
-
-    /// Returns the times from `from` to before `to`, one slot apart.
-    fn times(self, from: i64, to: i64) -> impl Iterator<Item = i64> {
-        (from..to).step_by(usize::try_from(self.length).unwrap_or(usize::MAX))
+        let end = if to >= self.span.end {
+            self.count
+        } else {
+            slot(to)
+        };
+        slot(from).min(end)..end
     }
 }
 
-/// Returns the most common time between two samples in milliseconds.
-pub fn interval<'a>(curves: impl Iterator<Item = &'a [Point]>) -> Option<i64> {
+/// Counts the lengths of gaps, rounded to seconds because scrape times vary by some milliseconds.
+fn lengths(gaps: impl Iterator<Item = i64>) -> BTreeMap<i64, usize> {
     let mut counts: BTreeMap<i64, usize> = BTreeMap::new();
-    // Most intervals equal the previous one, so count repetitions before updating the map.
+    // Most gaps equal the previous one, so count repetitions before updating the map.
     let (mut last, mut times) = (0, 0);
-    for pair in curves.flat_map(|points| points.windows(2)) {
-        // Scrape times vary by some milliseconds, so round to seconds.
-        let length = (pair[1].at - pair[0].at + 500) / 1000 * 1000;
+    for gap in gaps {
+        let length = (gap + 500) / 1000 * 1000;
         if length != last {
             *counts.entry(last).or_default() += times;
             (last, times) = (length, 0);
@@ -123,10 +92,47 @@ pub fn interval<'a>(curves: impl Iterator<Item = &'a [Point]>) -> Option<i64> {
         times += 1;
     }
     *counts.entry(last).or_default() += times;
+    counts.retain(|length, count| *length > 0 && *count > 0);
     counts
+}
+
+/// Returns the most common length of gaps, rounded to seconds. Of equally common ones, the shorter
+/// one wins.
+pub(super) fn most_common(gaps: impl Iterator<Item = i64>) -> Option<i64> {
+    let common = lengths(gaps)
         .into_iter()
-        .filter(|(length, count)| *length > 0 && *count > 0)
-        // Of equally common intervals, the shorter one wins.
-        .max_by_key(|(length, count)| (*count, -length))
-        .map(|(length, _)| length)
+        .max_by_key(|(length, count)| (*count, -length));
+    common.map(|(length, _)| length)
+}
+
+fn gaps<'a>(curves: impl Iterator<Item = &'a [Point]>) -> impl Iterator<Item = i64> {
+    curves
+        .flat_map(|points| points.windows(2))
+        .map(|pair| pair[1].at - pair[0].at)
+}
+
+/// Returns the most common time between two samples in milliseconds.
+pub fn interval<'a>(curves: impl Iterator<Item = &'a [Point]>) -> Option<i64> {
+    most_common(gaps(curves))
+}
+
+/// Returns the shortest interval that covers at least a twentieth of the time, if it is clearly
+/// shorter than the most common one, and otherwise the most common one.
+fn finest<'a>(curves: impl Iterator<Item = &'a [Point]>) -> Option<i64> {
+    let lengths = lengths(gaps(curves));
+    let time = |(length, count): (&i64, &usize)| *length as f64 * *count as f64;
+    let all: f64 = lengths.iter().map(time).sum();
+    let common = lengths
+        .iter()
+        .max_by_key(|(length, count)| (**count, -**length));
+    let common = *common?.0;
+    let shortest = lengths
+        .iter()
+        .find(|(length, count)| time((length, count)) * 20.0 >= all);
+    let shortest = shortest.map_or(common, |(length, _)| *length);
+    Some(if shortest * 5 <= common * 4 {
+        shortest
+    } else {
+        common
+    })
 }

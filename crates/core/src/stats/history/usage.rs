@@ -4,10 +4,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::allocations::AllocationHistory;
+use super::cadence::SampleSeconds;
 use super::collectors::WINDOW;
 use super::device_samples::{DeviceSamples, ReportedDevices};
 use super::holders::{DeviceWatch, Tenants};
-use super::slots::{TimeSpan, interval};
+use super::slots::TimeSpan;
 use crate::model::facts::reading::PodKey;
 use crate::model::values::series::Series;
 use crate::model::values::units::highest;
@@ -25,9 +26,17 @@ pub struct HolderSamples<T = Point> {
     pub holders: Vec<usize>,
     /// True if a pod held the device, even if it is unknown which one.
     pub held: bool,
-    /// Time that each value represents, from one scrape to the next.
-    pub seconds: f64,
+    /// Time that the values represent, from one scrape to the next.
+    seconds: SampleSeconds,
     pub values: Vec<T>,
+}
+
+impl<T> HolderSamples<T> {
+    /// Returns the values with the seconds that each represents.
+    pub fn weighted(&self) -> impl Iterator<Item = (&T, f64)> {
+        let seconds = |(index, value)| (value, self.seconds.at(index));
+        self.values.iter().enumerate().map(seconds)
+    }
 }
 
 /// A sample of the memory of a device.
@@ -77,7 +86,7 @@ impl<T> Runs<T> {
     fn add(
         &mut self,
         device: usize,
-        seconds: f64,
+        mut seconds: SampleSeconds,
         watch: &mut DeviceWatch<'_>,
         mut values: Vec<T>,
         at: fn(&T) -> i64,
@@ -92,12 +101,13 @@ impl<T> Runs<T> {
                     device,
                     holders: watch.holders.clone(),
                     held: watch.held,
-                    seconds,
+                    seconds: SampleSeconds::Same(0.0),
                     values: Vec::new(),
                 });
             }
         }
         for (run, index) in begins.iter_mut().zip(places).rev() {
+            run.seconds = seconds.split_off(index);
             run.values = if index == 0 {
                 std::mem::take(&mut values)
             } else {
@@ -140,6 +150,8 @@ pub struct Usage {
     pub models: Vec<Option<String>>,
     /// Number of samples with a physically impossible value.
     pub dropped: u64,
+    /// Number of these samples by the allocation that held the device.
+    dropped_of: BTreeMap<usize, u64>,
 }
 
 impl Usage {
@@ -155,9 +167,12 @@ impl Usage {
             .allocations
             .iter()
             .filter(|allocation| !allocation.node.is_empty());
+        // A node may have had only slices, or held devices without a recorded capacity.
         let node_names = ledger
             .node_capacities
             .keys()
+            .chain(ledger.node_part_capacities.keys())
+            .chain(bound.clone().map(|allocation| &allocation.node))
             .map(|node| (node.clone(), node.clone()));
         let names = nodes
             .aliases
@@ -206,8 +221,10 @@ impl Usage {
         slot: i64,
     ) {
         let device = self.devices.len();
-        let seconds =
-            |points: &[Point]| interval([points].into_iter()).unwrap_or(slot) as f64 / 1000.0;
+        let seconds = |points: &[Point]| {
+            let times: Vec<i64> = points.iter().map(|point| point.at).collect();
+            SampleSeconds::new(&times, slot)
+        };
         for (quantity, runs) in [
             (Quantity::Utilization, &mut self.utilization),
             (Quantity::Power, &mut self.power),
@@ -218,6 +235,12 @@ impl Usage {
         let memory = memory_samples(&mut samples);
         self.memory
             .add(device, seconds(&[]), watch, memory, |memory| memory.at);
+        for at in samples.dropped_at {
+            watch.advance_to(at);
+            for holder in &watch.holders {
+                *self.dropped_of.entry(*holder).or_default() += 1;
+            }
+        }
         self.devices.push(index);
         self.models.push(samples.model);
     }
@@ -233,6 +256,20 @@ impl Usage {
         self.utilization.held_by(allocations)
     }
 
+    /// Counts samples with a physically impossible value of devices that these allocations held.
+    pub fn dropped_of(&self, allocations: &BTreeSet<usize>) -> u64 {
+        let counts = allocations.iter().map(|index| self.dropped_of.get(index));
+        counts.flatten().sum()
+    }
+
+    /// Returns the power in watts of devices while one of these allocations held them.
+    pub(super) fn power_runs_of(
+        &self,
+        allocations: &BTreeSet<usize>,
+    ) -> impl Iterator<Item = &HolderSamples> {
+        self.power.held_by(allocations)
+    }
+
     /// Returns the used memory of the devices of these allocations and, where known, the total
     /// memory.
     pub fn memory_of(&self, allocations: &BTreeSet<usize>) -> (Vec<Mebibytes>, Vec<Mebibytes>) {
@@ -241,26 +278,6 @@ impl Usage {
             memory().map(|sample| sample.used).collect(),
             memory().filter_map(|sample| sample.total).collect(),
         )
-    }
-
-    /// Sums the energy of a group at certain times in kWh, without filling gaps. Returns `None` if
-    /// there are no measurements.
-    pub fn energy(
-        &self,
-        allocations: &BTreeSet<usize>,
-        includes: &impl Fn(i64) -> bool,
-    ) -> Option<f64> {
-        let values = |run: &HolderSamples| {
-            let seconds = run.seconds;
-            run.values
-                .iter()
-                .filter(|point| includes(point.at))
-                .map(move |point| point.value * seconds)
-                .collect::<Vec<_>>()
-        };
-        let drawn: Vec<f64> = self.power.held_by(allocations).flat_map(values).collect();
-        // One kWh is 3.6 million watt-seconds.
-        (!drawn.is_empty()).then(|| drawn.iter().sum::<f64>() / 3_600_000.0)
     }
 
     /// Computes the mean power of each device of a group.

@@ -62,7 +62,8 @@ pub fn node_findings(inventory: &Inventory, readings: &[Reading]) -> Vec<HealthF
 
 /// Says how many devices of a node have no samples. `None` if all have some.
 fn silence(host: &NodeUsage, known: u64) -> Option<String> {
-    let all = host.gpus.total;
+    // Another finding reports lost devices.
+    let all = host.gpus.allocatable();
     match known {
         // Partitioned devices are not among the whole ones.
         0 => Some("no samples of its GPUs".to_owned()),

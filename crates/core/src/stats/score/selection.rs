@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::model::facts::reading::PodKey;
+use crate::model::facts::unit::is_instance;
 use crate::model::values::natural::Natural;
 use crate::model::{Consumers, Inventory, NodeUsage, Reading, Readings, UnixSeconds};
 
@@ -321,7 +322,6 @@ fn lost(host: &NodeUsage, readings: &Readings, history: &History) -> Vec<(Readin
 
 /// Returns the pods of a node, with the number of devices and instances that each holds.
 fn held_devices(host: &NodeUsage) -> Vec<(PodKey, u64)> {
-    let is_instance = |name: &str| name.starts_with("mig-") || name.contains("_nps");
     host.holders
         .iter()
         .map(|holder| {

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use gpuctl_core::model::values::prices::Allowance;
+use gpuctl_core::stats::history::capacity_hours::CapacityHours;
 use gpuctl_core::stats::history::gpu_hours::GpuHours;
 use gpuctl_core::stats::history::top_owner::TopOwner;
 use gpuctl_core::stats::history::workload_use::WorkloadUse;
@@ -61,6 +62,7 @@ fn facts() -> ReportPage {
         previous: PreviousWindow::Known {
             total: GpuHours::of_one_gpu(100.0, Some(50.0)),
             cost: None,
+            capacity: None,
         },
     }
 }
@@ -124,11 +126,35 @@ fn exceeded_budgets_are_marked_and_costs_have_a_currency() {
     let page = page(&report, &facts());
     for shown in [
         "<li class=\"over\">vision exceeds its budget by 2.0 GPU-hours</li>",
-        "<td class=\"over\" data-title=\"left\">-2.0 (exceeded)</td>",
+        "<td class=\"over\" data-title=\"hours left\">-2.0 (exceeded)</td>",
         "<th>cost, EUR</th>",
         "<td data-title=\"cost, EUR\">21.6</td>",
         "<td data-title=\"cost left, EUR\">28.4</td>",
         "<td data-title=\"\">Cost, EUR</td>",
+    ] {
+        assert!(page.contains(shown), "{shown}: {page}");
+    }
+}
+
+#[test]
+fn the_capacity_is_compared_with_the_previous_window() {
+    // 112 held and 28 idle GPU-hours are a capacity of 140. Before, it was 100 + 40 = 140.
+    let mut report = report(vec![group("a100-80g", 112.0, 60.0)]);
+    report.total.unheld = Some(CapacityHours::of_hours(28.0, 0.0));
+    let facts = ReportPage {
+        previous: PreviousWindow::Known {
+            total: GpuHours::of_one_gpu(100.0, Some(50.0)),
+            cost: None,
+            capacity: Some(Box::new(CapacityHours::of_hours(40.0, 0.0))),
+        },
+        ..facts()
+    };
+    let page = page(&report, &facts);
+    for shown in [
+        "The capacity was 140.0 GPU-hours: 112.0 allocated (80%), 28.0 idle.",
+        "<td data-title=\"\">GPU-hours of capacity</td><td data-title=\"This window\">140.0</td>\
+         <td data-title=\"Previous window\">140.0</td><td data-title=\"Change\">0\u{a0}%</td>",
+        "<td data-title=\"\">GPU-hours idle</td>",
     ] {
         assert!(page.contains(shown), "{shown}: {page}");
     }

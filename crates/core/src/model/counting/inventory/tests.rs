@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use super::*;
-use crate::model::{GpuCount, Node, NodeHealth};
+use crate::model::{GpuCount, HostCondition, Node, NodeHealth, Taint};
 
 fn host(name: &str, labels: &[(&str, &str)], resources: &[(&str, &str)]) -> NodeDetails {
     let map = |pairs: &[(&str, &str)]| {
@@ -66,13 +66,7 @@ fn only_bound_pods_hold_devices() {
     let only = &inventory.hosts[0];
     assert_eq!(
         (only.gpus, only.gpus.free()),
-        (
-            Count {
-                total: 8,
-                used: Some(3)
-            },
-            Some(5)
-        )
+        (Count::usable_units(8, Some(3)), Some(5))
     );
     assert_eq!(
         (
@@ -147,32 +141,20 @@ fn slices_and_shares_do_not_count_as_whole_devices() {
     };
     assert_eq!(
         inventory.gpus(),
-        Count {
-            total: 7,
-            used: Some(0)
-        },
+        Count::usable_units(7, Some(0)),
         "only the whole ones of the mixed node"
     );
     assert_eq!(
         holder_of("mixed").slices["mig-1g.10gb"],
-        Count {
-            total: 7,
-            used: Some(2)
-        }
+        Count::usable_units(7, Some(2))
     );
     assert_eq!(
         holder_of("single").slices["mig-1g.10gb"],
-        Count {
-            total: 56,
-            used: Some(0)
-        }
+        Count::usable_units(56, Some(0))
     );
     assert_eq!(
         holder_of("sliced").slices["gpu.shared"],
-        Count {
-            total: 32,
-            used: Some(3)
-        }
+        Count::usable_units(32, Some(3))
     );
     assert_eq!(holder_of("renamed").slices["gpu.shared"].total, 16);
     assert_eq!(holder_of("amd").slices["cpx_nps4"].total, 64);
@@ -203,23 +185,11 @@ fn claimed_devices_count_like_resources() {
             only.gpus,
             only.gpu_type().map(|kind| kind.to_string()).as_deref()
         ),
-        (
-            Count {
-                total: 3,
-                used: Some(2)
-            },
-            Some("h100-80g")
-        )
+        (Count::usable_units(3, Some(2)), Some("h100-80g"))
     );
-    assert_eq!(
-        only.slices["mig-1g.10gb"],
-        Count {
-            total: 1,
-            used: Some(0)
-        }
-    );
+    assert_eq!(only.slices["mig-1g.10gb"], Count::usable_units(1, Some(0)));
     assert_eq!((only.holders.len(), only.holders[0].gpus), (1, GpuCount(2)));
-    // Tainted devices are not free, but held ones still count as used.
+    // Tainted devices are lost and not free, but held ones still count as used.
     let tainted = |free_device: &Device| Device {
         taint: Some("example.com/xid".into()),
         ..free_device.clone()
@@ -231,12 +201,15 @@ fn claimed_devices_count_like_resources() {
     ];
     let inventory = Inventory::new(vec![host("a", &[], &[])], Some(&claims), &broken);
     let only = &inventory.hosts[0];
+    // 3 devices, of which 2 are lost and pods hold 2, one of them lost.
     assert_eq!(
-        only.gpus,
-        Count {
-            total: 2,
-            used: Some(2)
-        }
+        (
+            only.gpus.total,
+            only.gpus.lost,
+            only.gpus.used,
+            only.gpus.free()
+        ),
+        (3, 2, Some(2), Some(0))
     );
     assert_eq!(
         (only.health, only.reason.as_deref()),
@@ -272,4 +245,78 @@ fn claimed_devices_count_like_resources() {
         &unknown,
     );
     assert_eq!((inventory.gpus().total, inventory.gpus().used), (3, None));
+}
+
+/// A node of 8 GPUs whose kubelet offers `usable` of them.
+fn partly_lost(name: &str, usable: &str) -> NodeDetails {
+    let mut host = host(name, &[A100], &[("nvidia.com/gpu", "8")]);
+    host.allocatable
+        .insert("nvidia.com/gpu".to_owned(), usable.to_owned());
+    host
+}
+
+#[test]
+fn lost_and_cordoned_gpus_count_but_are_not_free() {
+    let mut cordoned = host("cordoned", &[A100], &[("nvidia.com/gpu", "8")]);
+    cordoned.node.schedulable = false;
+    let mut silent = host("silent", &[A100], &[("nvidia.com/gpu", "8")]);
+    // The node controller adds its taint only some seconds later.
+    silent.conditions.push(HostCondition {
+        kind: "Ready".to_owned(),
+        status: "Unknown".to_owned(),
+        ..HostCondition::default()
+    });
+    let mut reserved = host("reserved", &[A100], &[("nvidia.com/mig-1g.10gb", "7")]);
+    reserved.node.taints.push(Taint {
+        key: "example.com/reserved".to_owned(),
+        value: None,
+        effect: "NoSchedule".to_owned(),
+    });
+    let hosts = vec![
+        host("open", &[A100], &[("nvidia.com/gpu", "8")]),
+        cordoned,
+        silent,
+        partly_lost("lost", "7"),
+        partly_lost("zero", "0"),
+        reserved,
+    ];
+    let pods = [
+        pod("a", "open", &[("nvidia.com/gpu", 3)]),
+        pod("b", "cordoned", &[("nvidia.com/gpu", 2)]),
+        pod("c", "zero", &[("nvidia.com/gpu", 8)]),
+    ];
+    let inventory = Inventory::new(hosts, Some(&pods.into_iter().collect()), &[]);
+    let gpus = inventory.gpus();
+    // 5 nodes of 8; 1 + 8 are lost; 8 + 8 are on the cordoned node and on the silent one.
+    assert_eq!(
+        (
+            gpus.total,
+            gpus.allocatable(),
+            gpus.lost,
+            gpus.cordoned,
+            gpus.usable()
+        ),
+        (40, 31, 9, 16, 15)
+    );
+    // 8 - 3 on the open node and 7 on the one with a lost GPU. The pod on `zero` holds 8 lost ones.
+    // Without the state of their nodes, 8 - 2 and 8 more would be free.
+    assert_eq!(
+        (gpus.used, gpus.free(), gpus.blocked()),
+        (Some(13), Some(12), Some(14))
+    );
+    let named = |name: &str| {
+        let mut hosts = inventory.hosts.iter();
+        hosts.find(|host| host.name() == name).unwrap()
+    };
+    // A node of which all GPUs are lost keeps its type.
+    assert!(named("zero").has_gpus());
+    assert_eq!(
+        named("zero")
+            .gpu_type()
+            .map(|kind| kind.to_string())
+            .as_deref(),
+        Some("a100-80g")
+    );
+    assert!(!named("reserved").accepts_pods());
+    assert_eq!(named("reserved").slices["mig-1g.10gb"].free(), Some(0));
 }

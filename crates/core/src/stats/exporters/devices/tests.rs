@@ -103,6 +103,84 @@ fn partitioned_device_becomes_its_instances() {
     );
 }
 
+/// Labels of an instance of the board with this number.
+fn instance<'a>(gpu: &'a str, id: &'a str) -> Vec<(&'a str, &'a str)> {
+    vec![
+        ("gpu", gpu),
+        ("UUID", gpu),
+        ("Hostname", "n"),
+        ("GPU_I_PROFILE", "3g.40gb"),
+        ("GPU_I_ID", id),
+    ]
+}
+
+#[test]
+fn zero_of_a_metric_for_whole_devices_is_unknown_for_an_instance() {
+    let graphics = "DCGM_FI_PROF_GR_ENGINE_ACTIVE";
+    let copy = "DCGM_FI_DEV_MEM_COPY_UTIL";
+    let readings = read_on_node(vec![
+        // NVIDIA/dcgm-exporter#216: zero, although the graphics engine is busy.
+        series(UTIL, &instance("0", "1"), 0.0),
+        series(graphics, &instance("0", "1"), 0.93),
+        series(copy, &instance("0", "1"), 0.0),
+        series(UTIL, &instance("0", "2"), 0.0),
+        series(graphics, &instance("0", "2"), 0.55),
+        // Without the profiling field, a zero proves nothing, but other values do.
+        series(UTIL, &instance("1", "1"), 0.0),
+        series(UTIL, &instance("1", "2"), 40.0),
+        // The profiling field of an idle instance is zero too.
+        series(graphics, &instance("2", "1"), 0.0),
+        // A whole device is idle.
+        series(UTIL, &[("gpu", "3"), ("UUID", "3"), ("Hostname", "n")], 0.0),
+    ]);
+    let values: Vec<_> = readings
+        .devices
+        .iter()
+        .map(|reading| reading.utilization.map(|Percent(value)| value.round()))
+        .collect();
+    assert_eq!(
+        values,
+        [
+            Some(93.0),
+            Some(55.0),
+            None,
+            Some(40.0),
+            Some(0.0),
+            Some(0.0)
+        ]
+    );
+    assert_eq!(readings.devices[0].memory_copy, None);
+}
+
+#[test]
+fn power_of_instances_is_that_of_their_board() {
+    let power = "DCGM_FI_DEV_POWER_USAGE";
+    let mut values: Vec<Series> = ["1", "2", "3"]
+        .map(|id| series(power, &instance("0", id), 350.0))
+        .into();
+    // For another board, only the series of the whole board has the power.
+    values.push(series(
+        power,
+        &[("gpu", "1"), ("UUID", "1"), ("Hostname", "n")],
+        120.0,
+    ));
+    values.push(series("DCGM_FI_DEV_FB_USED", &instance("1", "1"), 500.0));
+    let readings = read_on_node(values);
+    let watts: Vec<_> = readings
+        .devices
+        .iter()
+        .map(|reading| (reading.power, reading.board_power))
+        .collect();
+    let board = |watts| (None, Some(Watts(watts)));
+    assert_eq!(
+        watts,
+        [board(350.0), board(350.0), board(350.0), board(120.0)]
+    );
+    // 350 + 120
+    let figures = crate::model::Figures::with_boards(readings.devices.iter());
+    assert_eq!(figures.power_in_all, Some(Watts(470.0)));
+}
+
 #[test]
 fn shared_device_has_one_value_and_all_holders() {
     let copy = |pod| {
@@ -259,4 +337,57 @@ fn unnamed_holders_leave_held_unknown() {
         series(UTIL, &labels("2", ""), 1.0),
     ]);
     assert_eq!(held(&readings), [Some(true), None]);
+}
+
+#[test]
+fn device_of_a_reservation_belongs_to_the_pods_of_its_group() {
+    let pod = |namespace: &str, name: &str, group: &str, gpus: u64| Consumer {
+        namespace: namespace.into(),
+        name: name.into(),
+        node: Some("n".into()),
+        devices: std::rc::Rc::new([("nvidia.com/gpu".to_owned(), gpus)].into()),
+        asks_for_devices: true,
+        gpu_groups: vec![group.into()],
+        ..Consumer::default()
+    };
+    let pods = Consumers::from_iter([
+        pod("runai-reservation", "gpu-reservation-n", "g1", 1),
+        pod("ml", "half-a", "g1", 0),
+        pod("ml", "half-b", "g1", 0),
+        pod("ml", "elsewhere", "g2", 0),
+    ]);
+    let amounts = BTreeMap::from([("nvidia.com/gpu".to_owned(), "2".to_owned())]);
+    let host = NodeDetails {
+        node: Node {
+            name: "n".into(),
+            ..Node::default()
+        },
+        capacity: amounts.clone(),
+        allocatable: amounts,
+        ..NodeDetails::default()
+    };
+    let inventory = Inventory::new(vec![host], Some(&pods), &[]);
+    let node = &inventory.hosts[0];
+    assert_eq!((node.gpus.total, node.gpus.used), (2, Some(1)));
+    let holders: Vec<_> = node
+        .holders
+        .iter()
+        .map(|holder| (&*holder.pod, holder.gpus.0, holder.slices["gpu.shared"]))
+        .collect();
+    assert_eq!(holders, [("half-a", 0, 1), ("half-b", 0, 1)]);
+    let facts = ApiFacts::from_inventory(&inventory, Some(&pods));
+    let labels = [
+        ("gpu", "0"),
+        ("Hostname", "n"),
+        ("namespace", "runai-reservation"),
+        ("pod", "gpu-reservation-n"),
+    ];
+    let samples = ExporterReading {
+        values: vec![series(UTIL, &labels, 60.0)],
+        ..ExporterReading::default()
+    };
+    let readings = read(&samples, &inventory, &facts);
+    let of = |name: &str| ("ml".to_owned(), name.to_owned());
+    assert_eq!(readings.devices[0].holders, [of("half-a"), of("half-b")]);
+    assert_eq!(readings.devices[0].held, Some(true));
 }

@@ -1,20 +1,20 @@
 //! NVIDIA's dcgm-exporter. Source: its default-counters.csv and render_metrics.go.
 
 use super::quantity::Quantity;
-use super::table::{Dialect, SliceLabels, metric};
+use super::table::{Dialect, SliceLabels, device_metric, metric};
 
 pub(super) const DCGM: Dialect = Dialect {
     metrics: &[
-        metric("DCGM_FI_DEV_GPU_UTIL", Quantity::Utilization, 0, 1.0),
-        // MIG instances do not report GPU_UTIL. This metric is the fraction of time that the
-        // graphics engine was active.
+        // Instances have no GPU_UTIL, or a constant zero (NVIDIA/dcgm-exporter#216).
+        device_metric("DCGM_FI_DEV_GPU_UTIL", Quantity::Utilization, 0),
+        // The fraction of time that the graphics engine was active, also of instances.
         metric(
             "DCGM_FI_PROF_GR_ENGINE_ACTIVE",
             Quantity::Utilization,
             1,
             100.0,
         ),
-        metric("DCGM_FI_DEV_MEM_COPY_UTIL", Quantity::MemoryCopy, 0, 1.0),
+        device_metric("DCGM_FI_DEV_MEM_COPY_UTIL", Quantity::MemoryCopy, 0),
         metric("DCGM_FI_PROF_DRAM_ACTIVE", Quantity::MemoryCopy, 1, 100.0),
         metric("DCGM_FI_DEV_FB_USED", Quantity::MemoryUsed, 0, 1.0),
         metric("DCGM_FI_DEV_FB_FREE", Quantity::MemoryFree, 0, 1.0),
@@ -54,6 +54,13 @@ pub(super) const DCGM: Dialect = Dialect {
         metric(
             "DCGM_FI_DEV_ROW_REMAP_FAILURE",
             Quantity::RowRemapFailure,
+            0,
+            1.0,
+        ),
+        // Exported since version 4.7 (NVIDIA/dcgm-exporter#745).
+        metric(
+            "DCGM_FI_DEV_FABRIC_HEALTH_SUMMARY",
+            Quantity::FabricHealth,
             0,
             1.0,
         ),

@@ -2,19 +2,54 @@
 //! convert units, and physically impossible values are rejected.
 
 mod amd;
+mod ascend;
 mod dcgm;
+mod dcgm_lower_case;
+mod gaudi;
+mod gke;
 mod hami;
+mod neuron;
 mod nvidia_gpu;
+mod nvidia_smi;
 mod quantity;
 mod table;
+mod xpum;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
+use std::sync::LazyLock;
+
+use crate::model::Series;
 
 pub use quantity::Quantity;
 pub use table::{Dialect, ExporterMetric, SliceLabels};
 
 /// All supported exporters. If a series has the labels of several exporters, the first one wins.
-pub const DIALECTS: &[&Dialect] = &[&dcgm::DCGM, &amd::AMD, &hami::HAMI, &nvidia_gpu::NVIDIA_GPU];
+pub const DIALECTS: &[&Dialect] = &[
+    &dcgm::DCGM,
+    &amd::AMD,
+    &hami::HAMI,
+    &nvidia_gpu::NVIDIA_GPU,
+    &nvidia_smi::NVIDIA_SMI,
+    &dcgm_lower_case::DCGM_LOWER_CASE,
+    &gke::GKE,
+    &xpum::XPUM,
+    &gaudi::GAUDI,
+    &ascend::ASCEND,
+    &neuron::NEURON,
+];
+
+/// All metrics by name, with their exporters.
+static BY_NAME: LazyLock<HashMap<&'static str, (&'static ExporterMetric, &'static Dialect)>> =
+    LazyLock::new(|| {
+        let of_dialect = |dialect: &&'static Dialect| {
+            let dialect = *dialect;
+            dialect
+                .metrics
+                .iter()
+                .map(move |metric| (metric.name, (metric, dialect)))
+        };
+        DIALECTS.iter().flat_map(of_dialect).collect()
+    });
 
 /// Labels (namespace, pod) of the holder after Prometheus renamed the exporter's labels, because
 /// the target's own labels have the same names (`honor_labels: false`).
@@ -35,8 +70,18 @@ pub(crate) fn is_of_claim(label: &str) -> bool {
 /// Labels of the container that belong to [`EXPORTED_POD`] and [`PLAIN_POD`], in this order.
 const CONTAINERS: [&str; 2] = ["exported_container", "container"];
 
-/// Labels that scrape configurations usually use for the name of the node.
-const TARGET_NODE: [&str; 3] = ["node", "node_name", "kubernetes_node"];
+/// Labels that scrape configurations usually use for the name of the node. OpenTelemetry's
+/// collector and Grafana's agent write the last three.
+const TARGET_NODE: [&str; 8] = [
+    "node",
+    "node_name",
+    "kubernetes_node",
+    "nodename",
+    "kubernetes_io_hostname",
+    "k8s_node_name",
+    "kubernetes_node_name",
+    "host_name",
+];
 
 /// Labels with an address of the node, used only if no label contains the node's name.
 pub const NODE_ADDRESS: [&str; 2] = ["exported_instance", "instance"];
@@ -90,15 +135,35 @@ pub fn metrics() -> impl Iterator<Item = &'static ExporterMetric> {
 }
 
 pub fn metric_of(name: &str) -> Option<&'static ExporterMetric> {
-    metrics().find(|metric| metric.name == name)
+    BY_NAME.get(name).map(|(metric, _)| *metric)
 }
 
 /// Returns the exporter that defines a metric.
 pub(crate) fn dialect_of(name: &str) -> Option<&'static Dialect> {
-    DIALECTS
-        .iter()
-        .copied()
-        .find(|dialect| dialect.metrics.iter().any(|metric| metric.name == name))
+    BY_NAME.get(name).map(|(_, dialect)| *dialect)
+}
+
+/// Returns the UUID of a series' device, with the start that its exporter omits.
+pub(crate) fn uuid(series: &Series) -> Option<String> {
+    let text = series.first(uuid_labels())?;
+    let prefix = dialect_of(series.name()).map_or("", |dialect| dialect.uuid_prefix);
+    Some(match text.starts_with(prefix) {
+        true => text.to_owned(),
+        false => format!("{prefix}{text}"),
+    })
+}
+
+/// Returns the number of a series' device on its node.
+pub(crate) fn index(series: &Series) -> Option<u32> {
+    index_labels()
+        .filter_map(|label| series.label(label))
+        .find_map(|text| text.parse().ok())
+}
+
+/// Returns true if a series is about a part of a device that its exporter also reports as a whole.
+pub(crate) fn is_of_a_part(series: &Series) -> bool {
+    let parts = dialect_of(series.name()).map_or(&[][..], |dialect| dialect.part);
+    parts.iter().any(|label| series.label(label).is_some())
 }
 
 /// Returns all labels that gpuctl reads. A server may drop the others.
@@ -123,7 +188,9 @@ pub fn labels() -> impl Iterator<Item = &'static str> {
                 number,
             } => vec![compute, memory, number],
         });
+    let parts = DIALECTS.iter().flat_map(|dialect| dialect.part).copied();
     let devices = node_labels()
+        .chain(parts)
         .chain(NODE_ADDRESS)
         .chain(uuid_labels())
         .chain(index_labels());
@@ -149,59 +216,4 @@ pub fn is_fatal_xid(code: u32) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn impossible_values_are_dropped() {
-        let read = |name: &str, value: f64| metric_of(name).unwrap().read(value);
-        assert_eq!(read("DCGM_FI_DEV_GPU_UTIL", 97.0), Some(97.0));
-        assert_eq!(read("DCGM_FI_DEV_GPU_UTIL", 0.0), Some(0.0));
-        for garbage in [
-            -1.0,
-            101.0,
-            2_147_483_632.0,
-            9_223_372_036_854_775_794.0,
-            f64::NAN,
-            f64::INFINITY,
-        ] {
-            assert_eq!(read("DCGM_FI_DEV_GPU_UTIL", garbage), None, "{garbage}");
-        }
-        assert_eq!(read("DCGM_FI_PROF_GR_ENGINE_ACTIVE", 0.431), Some(43.1));
-        assert_eq!(
-            read("DCGM_FI_PROF_GR_ENGINE_ACTIVE", 1.000_000_001),
-            Some(100.0)
-        );
-        assert_eq!(
-            read("nvidia_gpu_memory_used_bytes", 3.0 * 1024.0 * 1024.0),
-            Some(3.0)
-        );
-        assert_eq!(
-            read("nvidia_gpu_power_usage_milliwatts", 312_500.0),
-            Some(312.5)
-        );
-        assert_eq!(read("DCGM_FI_DEV_GPU_TEMP", 151.0), None);
-    }
-
-    #[test]
-    fn metric_names_and_labels_are_unique() {
-        let names: BTreeSet<_> = metrics().map(|metric| metric.name).collect();
-        assert_eq!(names.len(), metrics().count());
-        assert_eq!(labels().filter(|label| *label == "pod_name").count(), 1);
-    }
-
-    #[test]
-    fn dialects_have_device_labels_but_no_target_labels() {
-        for dialect in DIALECTS {
-            assert!(!dialect.metrics.is_empty(), "{dialect:?}");
-            assert!(
-                !dialect.uuid.is_empty() || !dialect.index.is_empty(),
-                "{dialect:?}"
-            );
-            assert!(
-                !dialect.pod.contains(&PLAIN_POD) && !dialect.pod.contains(&EXPORTED_POD),
-                "{dialect:?}"
-            );
-        }
-    }
-}
+mod tests;

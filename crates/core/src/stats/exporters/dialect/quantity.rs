@@ -33,6 +33,9 @@ pub enum Quantity {
     RowRemapFailure,
     /// 1 if the device is healthy.
     Health,
+    /// Health of the connection to the NVLink fabric: 1 if healthy, 2 if unhealthy, 3 with limited
+    /// capacity, 0 without a fabric.
+    FabricHealth,
     /// Shows only which pod holds a part of the device; the value is not used.
     Share,
 }
@@ -40,7 +43,10 @@ pub enum Quantity {
 impl Quantity {
     /// Returns true if the quantity is queried only to find faulty devices.
     pub fn is_fault(self) -> bool {
-        matches!(self, Self::Xid | Self::RowRemapFailure | Self::Health)
+        matches!(
+            self,
+            Self::Xid | Self::RowRemapFailure | Self::Health | Self::FabricHealth
+        )
     }
 
     /// Returns the range of physically possible values in gpuctl's unit.
@@ -60,6 +66,7 @@ impl Quantity {
             Self::Throttle => (0.0, 4095.0),
             Self::Xid => (0.0, 100_000.0),
             Self::RowRemapFailure | Self::Health => (0.0, 1.0),
+            Self::FabricHealth => (0.0, 3.0),
             Self::Share => (0.0, f64::MAX),
         }
     }

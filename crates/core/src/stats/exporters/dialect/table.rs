@@ -12,6 +12,11 @@ pub struct Dialect {
     pub node: &'static [&'static str],
     /// Labels with the UUID of the device.
     pub uuid: &'static [&'static str],
+    /// Start of all UUIDs that the exporter omits.
+    pub uuid_prefix: &'static str,
+    /// Labels of series about a part of the device, such as a tile. They are not read, because the
+    /// exporter also reports the whole device.
+    pub part: &'static [&'static str],
     /// Labels with the number of the device on its node.
     pub index: &'static [&'static str],
     /// Labels with the model of the device. They are read only from metrics of this dialect,
@@ -38,6 +43,8 @@ impl Dialect {
         metrics: &[],
         node: &[],
         uuid: &[],
+        uuid_prefix: "",
+        part: &[],
         index: &[],
         model: &[],
         pod: &[],
@@ -79,6 +86,21 @@ pub struct ExporterMetric {
     pub rank: u8,
     /// Factor that converts the exporter's unit to gpuctl's.
     pub scale: f64,
+    /// True if the exporter defines the metric only for whole devices. For an instance, it may
+    /// report zero whatever the instance does.
+    pub whole_devices_only: bool,
+}
+
+/// Builds a row for a metric that is defined only for whole devices.
+pub(super) const fn device_metric(
+    name: &'static str,
+    quantity: Quantity,
+    rank: u8,
+) -> ExporterMetric {
+    ExporterMetric {
+        whole_devices_only: true,
+        ..metric(name, quantity, rank, 1.0)
+    }
 }
 
 /// Builds a row of the metrics table. `const`, so that the tables can be constants.
@@ -93,6 +115,7 @@ pub(super) const fn metric(
         quantity,
         rank,
         scale,
+        whole_devices_only: false,
     }
 }
 

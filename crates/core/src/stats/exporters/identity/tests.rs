@@ -136,6 +136,20 @@ fn partitions_are_slices_but_whole_devices_are_not() {
         ]),
         Some(("cpx_nps4".into(), 3))
     );
+    // A board that cannot be partitioned, such as an MI210.
+    let none = [
+        ("gpu_compute_partition_type", "none"),
+        ("gpu_memory_partition_type", "none"),
+    ];
+    assert_eq!(slice_of(&none), None);
+    assert_eq!(
+        slice_of(&[&none[..], &[("gpu_partition_id", "0")]].concat()),
+        None
+    );
+    assert_eq!(
+        slice_of(&[&none[..], &[("gpu_partition_id", "1")]].concat()),
+        Some(("unknown_nps1".into(), 1))
+    );
     assert_eq!(
         slice_of(&[("GPU_I_PROFILE", "1g.10gb"), ("GPU_I_ID", "3")]),
         Some(("1g.10gb".into(), 3))
@@ -163,5 +177,69 @@ fn holder_labels_count_for_any_target_container() {
         reader.named_pod(&series(&target)),
         None,
         "the exporter holds no device"
+    );
+}
+
+#[test]
+fn nodes_are_resolved_when_the_exporter_does_not_know_its_host() {
+    let facts = facts();
+    let read = |answer: &[Series]| -> Vec<Option<String>> {
+        let reader = IdentityReader::new(&facts, answer);
+        let node = |series| reader.device(series).map(|device| device.node);
+        answer.iter().map(node).collect()
+    };
+    let gpu = |labels: &[(&str, &str)]| series(&[labels, &[("gpu", "0")]].concat());
+    let on = |node: &str| Some(node.to_owned());
+    // NVIDIA/dcgm-exporter#572: the host name of a container is `localhost`.
+    let local = gpu(&[("Hostname", "localhost"), ("instance", "10.0.0.2:9400")]);
+    // NVIDIA/dcgm-exporter#78: a relabeled node beside the exporter's own pod.
+    let relabeled = gpu(&[
+        ("Hostname", "nvidia-dcgm-exporter-x"),
+        ("kubernetes_node", "gpu-2"),
+        ("pod_name", "nvidia-dcgm-exporter-x"),
+    ]);
+    let upper = gpu(&[("Hostname", "GPU-1")]);
+    // Metrics of Google's containers name only the pod.
+    let of_pod = gpu(&[("exported_namespace", "team"), ("exported_pod", "train-0")]);
+    // The pod of another cluster has the same name.
+    let foreign = gpu(&[
+        ("Hostname", "gpu-9"),
+        ("exported_namespace", "team"),
+        ("exported_pod", "train-0"),
+    ]);
+    assert_eq!(
+        read(&[local, relabeled, upper, of_pod, foreign.clone()]),
+        [on("gpu-2"), on("gpu-2"), on("gpu-1"), on("gpu-1"), None]
+    );
+    let reader = IdentityReader::new(&facts, &[]);
+    assert_eq!(
+        reader.unmatched(&foreign),
+        Some(("Hostname", "gpu-9".to_owned()))
+    );
+    // Another exporter on the node reports the same device.
+    let known = series(&[("Hostname", "gpu-1"), ("UUID", "GPU-a")]);
+    let unknown = series(&[
+        ("__name__", "nvidia_smi_utilization_gpu_ratio"),
+        ("instance", "10.9.9.9:9835"),
+        ("uuid", "a"),
+    ]);
+    assert_eq!(read(&[known, unknown]), [on("gpu-1"), on("gpu-1")]);
+}
+
+#[test]
+fn holders_are_read_from_targets_of_both_kinds_in_one_job() {
+    let facts = facts();
+    let clashing = series(&[
+        ("job", "dcgm"),
+        ("namespace", "gpu-operator"),
+        ("pod", "dcgm-exporter-x7k2p"),
+        ("exported_namespace", "team"),
+        ("exported_pod", "other"),
+    ]);
+    let plain = series(&[("job", "dcgm"), ("namespace", "team"), ("pod", "train-0")]);
+    let reader = IdentityReader::new(&facts, std::slice::from_ref(&clashing));
+    assert_eq!(
+        reader.holder(&plain, "gpu-1"),
+        Some(("team".to_owned(), "train-0".to_owned()))
     );
 }

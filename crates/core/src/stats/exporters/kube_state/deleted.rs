@@ -1,7 +1,7 @@
 //! Builds queries about jobs and pods that may have been deleted.
 
 use super::super::query::quoted;
-use super::{OF_POD, PARTS, SHARED_MEBIBYTES, resources, window};
+use super::{OF_POD, resources, window};
 
 /// Queries the pods of a Job with this name in the last `seconds`, and the pod with this name.
 pub fn owned(name: &str, seconds: i64) -> String {
@@ -33,7 +33,7 @@ pub fn namespaces_of_owner(name: &str, seconds: i64) -> String {
     .join(" or ");
     // The names of the pods begin with that of their owner, which keeps the second part small.
     let pods = quoted(&format!("{}-.+", regex::escape(name)));
-    let resources = format!("{}|{PARTS}|{SHARED_MEBIBYTES}", resources());
+    let resources = resources::requested();
     let holders = ["pod", "exported_pod"]
         .map(|label| {
             format!(

@@ -11,7 +11,12 @@ fn all_queries_parse_as_promql() {
         holders(86_400),
         quotas(),
         lifetimes("a.b"),
+        node_state::worst(&["a.b", "c"], "node", 3600),
     ];
+    queries.extend(
+        node_state::NodeStateQuery::ALL
+            .map(|state| node_state::states(state, &["a.b"], "exported_node", 60)),
+    );
     queries.extend([
         any_pod(60),
         namespace::any_pod("team-a", 604_800),

@@ -33,6 +33,33 @@ fn values(curve: &[Point]) -> Vec<f64> {
 }
 
 #[test]
+fn curve_of_an_instance_ignores_zeros_and_power_of_its_board() {
+    let labels = |name: &'static str| {
+        [
+            ("__name__", name),
+            ("gpu", "0"),
+            ("Hostname", "n"),
+            ("GPU_I_PROFILE", "1g.10gb"),
+            ("GPU_I_ID", "3"),
+        ]
+    };
+    let answer = [
+        series(&labels("DCGM_FI_DEV_GPU_UTIL"), &[0.0, 0.0, 0.0]),
+        series(
+            &labels("DCGM_FI_PROF_GR_ENGINE_ACTIVE"),
+            &[0.5, f64::NAN, 0.75],
+        ),
+        series(&labels("DCGM_FI_DEV_MEM_COPY_UTIL"), &[0.0, 0.0, 0.0]),
+        series(&labels("DCGM_FI_DEV_POWER_USAGE"), &[350.0, 350.0, 350.0]),
+    ];
+    let history = read(&answer, &ApiFacts::default(), &Lifetimes::new());
+    let trace = &history.traces[0];
+    assert_eq!(values(trace.curve(Quantity::Utilization)), [50.0, 75.0]);
+    assert!(trace.curve(Quantity::MemoryCopy).is_empty());
+    assert!(trace.curve(Quantity::Power).is_empty());
+}
+
+#[test]
 fn each_device_has_one_curve_and_garbage_is_a_gap() {
     let answer = [
         series(&util("0", "a"), &[90.0, f64::NAN, 70.0]),

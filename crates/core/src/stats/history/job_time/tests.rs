@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::model::GpuCount;
+use crate::stats::history::allocations::AllocationGaps;
 
 const SLOT: i64 = 60_000;
 
@@ -30,6 +31,7 @@ fn pod(job: &str, kind: &str, gpus: u64, slots: &str, phase: &str) -> Allocation
         phase: Some((slots.len() - 1, phase.into())),
         labels: None,
         annotations: None,
+        gaps: AllocationGaps::default(),
     }
 }
 
@@ -150,4 +152,18 @@ fn percentiles_are_waiting_times_of_jobs() {
         (Some(2.0), Some(4.0), None)
     );
     assert_eq!(JobSum::default().effective_ratio(), None);
+}
+
+#[test]
+fn job_that_was_deleted_while_it_waited_does_not_wait_any_longer() {
+    let mut times = JobTimes::new(0.0);
+    // Both wait in the first of ten minutes. One is deleted after three, the other still exists.
+    let pods = vec![
+        pod("gone", "Job", 2, "www.......", "Pending"),
+        pod("waits", "Job", 4, "wwwwwwwwww", "Pending"),
+    ];
+    times.add(&hour(0, pods), |_| Some(vec![None]));
+    let sum = times.sums().remove(&vec![None]).unwrap();
+    assert_eq!((sum.jobs, sum.still_waiting), (2, 1));
+    assert!((sum.waiting - (2.0 * 3.0 + 4.0 * 10.0) / 60.0).abs() < 1e-9);
 }

@@ -88,10 +88,7 @@ fn held_devices_without_samples_are_listed_as_unknown() {
         details: host,
         health: NodeHealth::Active,
         reason: None,
-        gpus: Count {
-            total: 8,
-            used: Some(3),
-        },
+        gpus: Count::usable_units(8, Some(3)),
         slices: BTreeMap::new(),
         types: BTreeMap::new(),
         cpu_used_milli: None,

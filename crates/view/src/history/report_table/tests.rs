@@ -1,6 +1,7 @@
 //! Tests the headers and numbers of reports, and the escaping of names in Markdown tables.
 
 use super::*;
+use jiff::Timestamp;
 
 #[test]
 fn the_csv_headers_stay_and_no_hours_are_negative_zero() {

@@ -1,0 +1,71 @@
+//! Tests which nodes need their states over time, and how slots without samples are read.
+
+use super::*;
+use crate::stats::history::slots::TimeSpan;
+
+fn series(labels: &[(&str, &str)], values: &[(i64, f64)]) -> Series {
+    let labels = labels
+        .iter()
+        .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
+        .collect();
+    let points = values.iter().map(|(minute, value)| Point {
+        at: minute * 60_000,
+        value: *value,
+    });
+    Series {
+        labels,
+        points: points.collect(),
+    }
+}
+
+#[test]
+fn only_nodes_with_a_bad_state_are_affected() {
+    let gpus = |node: &'static str, count: f64| {
+        let labels = [("node", node), ("resource", "nvidia_com_gpu")];
+        series(&labels, &[(0, count)])
+    };
+    let ready = |node: &'static str, value: f64| {
+        let labels = [("node", node), ("condition", "Ready"), ("status", "true")];
+        series(&labels, &[(60, value)])
+    };
+    let capacity = ["good", "cordoned", "silent", "broken"].map(|node| gpus(node, 8.0));
+    let worst = [
+        series(&[("node", "good")], &[(60, 0.0)]),
+        ready("good", 1.0),
+        gpus("good", 8.0),
+        series(&[("node", "cordoned")], &[(60, 1.0)]),
+        ready("silent", 0.0),
+        gpus("broken", 7.0),
+    ];
+    let affected = NodeStateSeries::affected(&worst, &capacity);
+    let affected: Vec<&str> = affected.into_iter().collect();
+    assert_eq!(affected, ["broken", "cordoned", "silent"]);
+}
+
+#[test]
+fn a_lost_scrape_is_no_gap_and_an_absent_node_has_no_capacity() {
+    let ledger = AllocationHistory {
+        span: TimeSpan {
+            start: 0,
+            end: 600_000,
+        },
+        observed: vec![true; 10],
+        ..AllocationHistory::from_allocations(0, 60_000, Vec::new())
+    };
+    // Minute 2 is a lost scrape, and samples before and after the window are no part of it. The node was deleted after minute 4 and added again at minute 8.
+    let minutes = [-5, 0, 1, 3, 4, 8, 9, 12].map(|minute| (minute, 8.0));
+    let capacity = [series(
+        &[("node", "a"), ("resource", "nvidia_com_gpu")],
+        &minutes,
+    )];
+    let states = NodeStateSeries::default();
+    let history = NodeHistory::new(&capacity, &states, &ledger, &NodeParts::default());
+    let (some, none) = (Some(8.0), None);
+    assert_eq!(
+        history.nodes["a"].capacity,
+        [some, some, some, some, some, none, none, none, some, some]
+    );
+    let node = &history.nodes["a"];
+    assert_eq!((node.before, node.after), (some, some));
+    assert_eq!(node.cordoned, None);
+}
