@@ -130,7 +130,7 @@ impl<'p> Demand<'p> {
     fn amounts(&self, nodes: &[&Node]) -> BTreeMap<String, Amounts> {
         let mut amounts: BTreeMap<String, Amounts> = nodes
             .iter()
-            .map(|node| (node.name.clone(), node.most()))
+            .map(|node| (node.name.clone(), self.most(node)))
             .collect();
         let Some(claim) = &self.plan.rendered.choice.claim else {
             return amounts;
@@ -149,6 +149,20 @@ impl<'p> Demand<'p> {
                 .map(|amounts| amounts.insert(claimed_resource(&claim.class), maximum));
         }
         amounts
+    }
+
+    /// Returns the capacity of a node, including the devices that a driver offers under the name of
+    /// a requested extended resource.
+    fn most(&self, node: &Node) -> Amounts {
+        let mut most = node.most();
+        for resource in self.requests.keys() {
+            let served = i128::from(node.served_by_claims(resource)) * 1000;
+            let amount = most.get(resource).copied().unwrap_or(0);
+            if served > amount {
+                most.insert(resource.clone(), served);
+            }
+        }
+        most
     }
 
     /// Returns true if an autoscaler may add nodes on which the pods fit.
@@ -187,7 +201,12 @@ impl<'p> Demand<'p> {
                 ))
             })
             .collect();
-        if self.plan.rendered.choice.claim.is_some() {
+        let mut candidates = self.nodes(&self.plan.rendered.choice.candidates);
+        let is_served = candidates.any(|node| {
+            let mut resources = self.requests.keys();
+            resources.any(|resource| node.served_by_claims(resource) > 0)
+        });
+        if self.plan.rendered.choice.claim.is_some() || is_served {
             // The claimed devices that are in use follow from ResourceClaims, which are not read
             // here.
             return None;

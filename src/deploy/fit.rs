@@ -19,7 +19,7 @@ use gpuctl_cluster::{Connection, requests};
 use gpuctl_core::error::Error;
 use gpuctl_core::model::counting::candidates::ClusterCapacity;
 use gpuctl_core::model::counting::capacity::Amounts;
-use gpuctl_core::model::counting::device_demand::{DeviceClaims, device_class};
+use gpuctl_core::model::counting::device_claims::DeviceClaims;
 use gpuctl_core::model::counting::fit::{Fit, FitReason, FitVerdict};
 use gpuctl_core::model::counting::victims::{NodeLoad, Victim, victims};
 use gpuctl_core::model::facts::resource::is_device;
@@ -111,15 +111,17 @@ impl<'p> Candidate<'p> {
                 Nodes::Published(_) | Nodes::Hidden => Ok(None),
             }
         };
+        let mut nodes = plan.target.nodes.all().to_vec();
         let (mut usage, devices, volumes) = try_join3(
             usage,
-            connection.devices().device_claims(namespace, spec, &bodies),
+            connection
+                .devices()
+                .device_claims(namespace, spec, &bodies, &nodes),
             connection
                 .storage()
                 .volume_facts(namespace, &plan.rendered, pods),
         )
         .await?;
-        let mut nodes = plan.target.nodes.all().to_vec();
         devices.add_to(&mut requests, &mut nodes, usage.as_mut());
         let rules = PodRules::from_spec(spec);
         let is_eligible = |node: &Node| accepts(&rules, node);
@@ -154,10 +156,10 @@ impl<'p> Candidate<'p> {
     }
 
     fn gpus_per_pod(&self) -> u64 {
-        let is_gpu = |name: &str| is_device(name) || device_class(name).is_some();
-        let gpus = self.requests.iter().filter(|(name, _)| is_gpu(name));
+        let gpus = self.requests.iter().filter(|(name, _)| is_device(name));
         let gpus = gpus.map(|(_, milli)| milli / 1000).sum::<i128>();
-        u64::try_from(gpus).unwrap_or(0)
+        let claimed = self.devices.claimed_per_pod();
+        u64::try_from(gpus).unwrap_or(0).saturating_add(claimed)
     }
 
     /// Adds the problems with volumes that do not depend on nodes. Unknown results are added as

@@ -5,7 +5,7 @@ use gpuctl_core::error::Error;
 use gpuctl_core::model::Nodes;
 use gpuctl_core::model::counting::candidates::ClusterCapacity;
 use gpuctl_core::model::counting::capacity::Amounts;
-use gpuctl_core::model::counting::device_demand::DeviceClaims;
+use gpuctl_core::model::counting::device_claims::DeviceClaims;
 
 /// Nodes with their free capacity, read once per command.
 pub(crate) struct NodeCapacity {

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::observe::sharing::check_sharing;
 use gpuctl_cluster::InventorySnapshot;
 use gpuctl_core::model::contract::check::{CheckStatus, DoctorCheck, GPU_STACK};
-use gpuctl_core::model::facts::gpu_stack::{NodeMetrics, StackPod, broken, has_gpus};
+use gpuctl_core::model::facts::gpu_stack::{DraOffer, NodeMetrics, StackPod, broken, has_gpus};
 use gpuctl_core::model::values::text::count;
 use gpuctl_core::model::{Inventory, NodeDetails, Reading, Readings};
 
@@ -40,16 +40,27 @@ pub(super) fn check_nodes(
 
 /// Checks the GPU software stack of each GPU node.
 fn check_stacks(
-    inventory: &Inventory,
+    snapshot: &InventorySnapshot,
     readings: Option<&Readings>,
     stack: Option<&[StackPod]>,
     unread: &[String],
 ) -> Vec<DoctorCheck> {
-    let hosts: Vec<&NodeDetails> = inventory
+    let mut offers: BTreeMap<&str, DraOffer> = BTreeMap::new();
+    for device in &snapshot.devices {
+        let offer = offers.entry(&device.node).or_default();
+        offer.devices += 1;
+        offer.has_product |= device.product.is_some();
+    }
+    let offer = |host: &NodeDetails| {
+        let offer = offers.get(host.node.name.as_str());
+        offer.copied().unwrap_or_default()
+    };
+    let hosts: Vec<&NodeDetails> = snapshot
+        .inventory
         .hosts
         .iter()
         .map(|host| &host.details)
-        .filter(|host| has_gpus(host))
+        .filter(|host| has_gpus(host, offer(host)))
         .collect();
     let mut checks = Vec::new();
     for host in &hosts {
@@ -58,7 +69,8 @@ fn check_stacks(
             Some(_) => node_metrics(&host.node.name, readings, unread),
             None => NodeMetrics::Unknown,
         };
-        let Some(broken_link) = broken(host, stack.unwrap_or_default(), metrics) else {
+        let Some(broken_link) = broken(host, offer(host), stack.unwrap_or_default(), metrics)
+        else {
             continue;
         };
         let message = format!("{}: {}", broken_link.link.word(), broken_link.message);

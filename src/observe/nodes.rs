@@ -15,6 +15,11 @@ pub(crate) fn warn_of_missing_rights(snapshot: &InventorySnapshot, context: &Con
             "you are not allowed to list nodes: they are shown as published, without their status",
         );
     }
+    if snapshot.unreadable.contains(&"device taint rules") {
+        context.terminal.warn_missing_permission(
+            "you are not allowed to list device taint rules: devices that they taint count as free",
+        );
+    }
     let claims: Vec<&str> = snapshot
         .unreadable
         .iter()

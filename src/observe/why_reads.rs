@@ -5,7 +5,7 @@ use futures::future::join4;
 use crate::observe::node_capacity::NodeCapacity;
 use gpuctl_cluster::{Connection, UnplacedPod, requests, unless_forbidden};
 use gpuctl_core::error::Error;
-use gpuctl_core::model::counting::device_demand::DeviceClaims;
+use gpuctl_core::model::counting::device_claims::DeviceClaims;
 use gpuctl_core::model::{Event, Job, JobKind, Nodes, Pod, PodPhase, QuotaUse};
 use gpuctl_diagnosis::PendingPod;
 use gpuctl_manifest::render::PodRules;
@@ -86,17 +86,20 @@ pub(crate) async fn device_claims(
     nodes: &Nodes,
 ) -> DeviceClaims {
     let spec = pod.and_then(|pod| pod.spec.as_ref());
-    let Some(spec) = spec.filter(|spec| spec["resourceClaims"].is_array()) else {
+    let Some(spec) = spec else {
         return DeviceClaims::None;
     };
-    if !matches!(nodes, Nodes::Listed(_)) {
+    let Nodes::Listed(nodes) = nodes else {
+        if !spec["resourceClaims"].is_array() {
+            return DeviceClaims::None;
+        }
         return DeviceClaims::NotEvaluated(
             "device claims: you are not allowed to list nodes".to_owned(),
         );
-    }
+    };
     match connection
         .devices()
-        .device_claims(&job.namespace, spec, &[])
+        .device_claims(&job.namespace, spec, &[], nodes)
         .await
     {
         // Once the claim exists, its template is no longer needed.

@@ -16,6 +16,7 @@ mod create;
 mod cuts;
 mod defaults;
 mod delete;
+mod devices;
 mod doctor;
 mod encodings;
 mod error_messages;

@@ -79,7 +79,8 @@ pub(super) fn causes(facts: &Facts<'_>) -> Vec<Cause> {
         cause = cause.and(peers, "pod");
     }
     let mut causes = vec![with_evidence(facts, condition, cause)];
-    if let Some(fault) = gpu_fault(facts, first) {
+    let fault = gpu_fault(facts, first).or_else(|| super::devices::unhealthy(facts, first));
+    if let Some(fault) = fault {
         causes.insert(0, fault);
     }
     if job.retries > 0 && EXHAUSTED.contains(&reason) {

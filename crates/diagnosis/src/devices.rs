@@ -1,12 +1,14 @@
 //! Explains why a pod cannot get the devices that it claims (dynamic resource allocation): the
-//! class does not exist, no driver offers matching devices, other pods hold them, or they are
-//! tainted. `model/counting/device_demand.rs` evaluates the selectors.
+//! class is missing, no driver offers such devices, other pods hold them, or they are tainted.
+//! `model/counting/device_claims.rs` compares them. Also names unhealthy devices of running pods.
 
 use super::answer::Cause;
 use super::candidates::CandidateNode;
 use super::facts::{Facts, PendingPod};
 use super::refused::set;
-use gpuctl_core::model::counting::device_demand::{ClassCapacity, DeviceClaims, device_class};
+use gpuctl_core::model::Pod;
+use gpuctl_core::model::counting::device_claims::{ClassCapacity, DeviceClaims, device_class};
+use gpuctl_core::model::facts::state::pod_name;
 
 /// Returns the cause for a claim that refers to a missing object.
 pub(super) fn missing(facts: &Facts<'_>) -> Option<Cause> {
@@ -32,7 +34,30 @@ pub(super) fn missing(facts: &Facts<'_>) -> Option<Cause> {
     }
 }
 
-/// Builds the cause for a claim for devices that no driver offers.
+/// The cause of a pod that uses a device which the kubelet reports as unhealthy (KEP-4680).
+pub(super) fn unhealthy(facts: &Facts<'_>, pod: &Pod) -> Option<Cause> {
+    let mut devices = pod
+        .containers
+        .iter()
+        .flat_map(|container| &container.unhealthy);
+    let device = devices.next()?;
+    let others = match devices.count() {
+        0 => String::new(),
+        others => format!(" and {others} more"),
+    };
+    let text = format!(
+        "{} uses {device}{others}, which the node reports as unhealthy",
+        pod_name(pod)
+    );
+    let elsewhere = pod
+        .node
+        .as_ref()
+        .map(|node| set(facts, &format!("resources.exclude_nodes={node}")));
+    let cause = Cause::new("gpu-fault", text, "pod");
+    Some(cause.helps("exclude the node, and tell its administrator", elsewhere))
+}
+
+/// The cause of a claim for devices that no driver offers.
 fn none_offered(request: &str, capacity: &ClassCapacity) -> Option<Cause> {
     let text = format!("{request}; no eligible node offers one");
     (capacity.all == 0).then(|| {
@@ -87,16 +112,23 @@ pub(super) fn shortage(
         (candidate.node.name.as_str(), capacity_on(&candidate))
     });
     let nodes = Some(on.len() as u64);
-    let request = format!("{count} of device class {class} on one node");
+    let request = if facts.devices.counts_pods(class) {
+        format!("all devices of its claims ({class}) on one node")
+    } else {
+        format!("{count} of device class {class} on one node")
+    };
     if let Some(cause) =
         none_offered(&request, &capacity).or_else(|| tainted(&request, node, &capacity, count))
     {
         return Cause { nodes, ..cause };
     }
-    let text = format!(
-        "{request}; {node} has {} of {} free",
-        capacity.free, capacity.all
-    );
+    let text = match facts.devices.counts_pods(class) {
+        true => format!("{request}; other claims hold devices that it needs"),
+        false => format!(
+            "{request}; {node} has {} of {} free",
+            capacity.free, capacity.all
+        ),
+    };
     let cause = Cause {
         nodes,
         ..Cause::new("device-claim", text, "inventory")

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use super::answer::HolderTime;
 use gpuctl_core::model::counting::candidates::ClusterCapacity;
 use gpuctl_core::model::counting::capacity::Amounts;
-use gpuctl_core::model::counting::device_demand::DeviceClaims;
+use gpuctl_core::model::counting::device_claims::DeviceClaims;
 use gpuctl_core::model::{ClaimState, Event, GroupVerdict, Job, Node, Nodes, Pod, Queue, QuotaUse};
 use gpuctl_core::stats::history::curves::Trace;
 use gpuctl_core::stats::logs::progress::Cadence;

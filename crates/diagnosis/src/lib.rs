@@ -112,8 +112,11 @@ fn situation(facts: &Facts<'_>, state: &State) -> (Situation, Vec<Cause>) {
         Status::Failed | Status::Unknown => (Situation::Dead, dead::causes(facts)),
         Status::Terminating => (Situation::Dead, vec![dead::deleted(facts)]),
         Status::Paused => (Situation::Waiting, vec![waiting::paused(facts)]),
-        Status::Pending => (Situation::Waiting, waiting::causes(facts)),
-        // A running service can have pods that are not ready, or old pods that have not ended.
+        Status::Pending => {
+            let causes = [unhealthy_devices(facts), waiting::causes(facts)].concat();
+            (Situation::Waiting, causes)
+        }
+        // Some pods of a running service may still have a problem: not ready, or not ended yet.
         Status::Running => {
             let evicted = evicted(facts);
             let causes = if evicted.is_empty() {
@@ -122,14 +125,35 @@ fn situation(facts: &Facts<'_>, state: &State) -> (Situation, Vec<Cause>) {
                 evicted
             };
             match causes.is_empty() {
-                true => running::causes(facts).unwrap_or((running::quiet(facts), Vec::new())),
+                true => with_unhealthy_devices(facts, running::causes(facts)),
                 false => (Situation::Waiting, causes),
             }
         }
     }
 }
 
-/// Returns the note for a running job whose devices have no metrics.
+/// Adds the unhealthy devices of a running job to its problems. Without another problem, it is
+/// unknown whether the device still works.
+fn with_unhealthy_devices(
+    facts: &Facts<'_>,
+    problem: Option<(Situation, Vec<Cause>)>,
+) -> (Situation, Vec<Cause>) {
+    let unhealthy = unhealthy_devices(facts);
+    match problem {
+        Some((situation, causes)) => (situation, [unhealthy, causes].concat()),
+        None if unhealthy.is_empty() => (running::quiet(facts), unhealthy),
+        None => (Situation::Unknown, unhealthy),
+    }
+}
+
+/// Finds the pods that use unhealthy devices.
+fn unhealthy_devices(facts: &Facts<'_>) -> Vec<Cause> {
+    let pods = facts.job.current_pods().into_iter();
+    pods.filter_map(|pod| devices::unhealthy(facts, pod))
+        .collect()
+}
+
+/// The gap in the answer when the devices of a running job have no metrics.
 fn gap_of_devices(facts: &Facts<'_>, state: &State) -> Option<&'static str> {
     let is_measured = facts
         .running

@@ -12,7 +12,7 @@ use super::refused::set;
 use gpuctl_core::model::contract::labels::POOL_LABEL;
 use gpuctl_core::model::counting::candidates::ClusterCapacity;
 use gpuctl_core::model::counting::capacity::{Amounts, lacking, pods_held};
-use gpuctl_core::model::counting::device_demand::device_class;
+use gpuctl_core::model::counting::device_claims::device_class;
 use gpuctl_core::model::counting::victims::victims;
 use gpuctl_core::model::facts::resource::is_device;
 use gpuctl_core::model::values::quantity;

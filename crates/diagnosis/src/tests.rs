@@ -31,7 +31,7 @@ fn diagnose_with_events(
         nodes: &Nodes::Hidden,
         capacity: None,
         claims: Vec::new(),
-        devices: gpuctl_core::model::counting::device_demand::DeviceClaims::None,
+        devices: gpuctl_core::model::counting::device_claims::DeviceClaims::None,
         quotas: Vec::new(),
         queue: None,
         holders: Vec::new(),
@@ -277,6 +277,26 @@ fn running_and_finished_jobs_have_no_cause() {
         ..Pod::default()
     };
     assert_eq!(cause_words(&job(vec![pod])), Vec::<&str>::new());
+    let mut on_bad_device = Pod {
+        phase: PodPhase::Running,
+        node: Some("n".into()),
+        ready: true,
+        containers: vec![Container {
+            name: "main".into(),
+            running: true,
+            unhealthy: vec!["GPU-5d1f of nvidia.com/gpu".into()],
+            ..Container::default()
+        }],
+        ..Pod::default()
+    };
+    assert_eq!(
+        cause_words(&job(vec![on_bad_device.clone()])),
+        ["gpu-fault"]
+    );
+    // The next attempt waits because the first one crashed, which the device explains.
+    on_bad_device.phase = PodPhase::Failed;
+    let words = cause_words(&job(vec![on_bad_device]));
+    assert_eq!(words[..2], ["gpu-fault", "crash-loop"]);
     let done = [("Complete".to_owned(), (String::new(), String::new()))].into();
     assert_eq!(
         cause_words(&Job {

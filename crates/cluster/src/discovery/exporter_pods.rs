@@ -22,7 +22,10 @@ pub struct ExporterPod {
 /// Label selectors of the exporters that operators and charts install, each with the port of pods
 /// that declare none.
 const SELECTORS: [(&str, u16); 3] = [
-    ("app in (nvidia-dcgm-exporter,dcgm-exporter)", 9400),
+    (
+        "app in (nvidia-dcgm-exporter,nvidia-dcgm-exporter-dra,dcgm-exporter)",
+        9400,
+    ),
     (
         "app.kubernetes.io/name in (dcgm-exporter,nvidia-dcgm-exporter)",
         9400,

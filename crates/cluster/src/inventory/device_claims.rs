@@ -1,39 +1,45 @@
-//! Reads a pod's device claims (dynamic resource allocation) and the devices that drivers offer.
-//! Claims that cannot be expressed as a number of devices on one node are reported as not
-//! evaluated.
+//! Reads the device claims of a pod (dynamic resource allocation), and the extended resources that
+//! device classes serve. Claims that cannot be compared with the devices of one node are reported
+//! as not evaluated.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 
 use futures::future::{join, join_all};
 use serde_json::Value;
 
-use super::device_slices::{DeviceKey, allocated, current, devices_of, generation, pool, text};
-use super::devices::Claimed;
+use super::capacity::requests;
+use super::device_slices::{supply, text};
+use super::devices::{extended_resources, selectors};
 use crate::{Failure, handles::DevicesApi};
-use gpuctl_core::model::Taint;
+use gpuctl_core::model::Node;
+use gpuctl_core::model::counting::device_claims::{DeviceClaims, device_class};
 use gpuctl_core::model::counting::device_demand::{
-    DeviceClaims, DeviceDemand, DeviceToleration, OfferedDevice,
+    ClaimDemand, DeviceConstraint, DeviceDemand, DeviceToleration, PodDevices, RequestDemand,
 };
 use gpuctl_core::model::values::units::MOST_PER_NODE;
 
-/// Versions of resource.k8s.io that may serve `DeviceTaintRule`, with which administrators taint
-/// devices.
-const TAINT_RULES: [&str; 3] = ["v1", "v1beta2", "v1alpha3"];
+/// Why claims are not evaluated for users without rights on device classes.
+const CLASSES_UNREADABLE: &str = "device classes, which you are not allowed to read";
+
+/// Device classes by name.
+type DeviceClasses = BTreeMap<String, Value>;
 
 impl DevicesApi<'_> {
-    /// Compares a pod's claims with the offered devices. Claim templates are looked up in
-    /// `rendered` first, because they may not exist in the cluster yet.
+    /// Compares the claims of a pod with the offered devices. `rendered` holds objects that do not
+    /// exist yet, so claim templates are looked up there first. `nodes` are all nodes.
     pub async fn device_claims(
         self,
         namespace: &str,
         spec: &Value,
         rendered: &[&Value],
+        nodes: &[Node],
     ) -> Result<DeviceClaims, Failure> {
         let claims = spec["resourceClaims"]
             .as_array()
             .map(Vec::as_slice)
             .unwrap_or_default();
-        if claims.is_empty() {
+        let extended = servable_resources(spec, nodes);
+        if claims.is_empty() && extended.is_empty() {
             return Ok(DeviceClaims::None);
         }
         let (slices, existing_claims) = join(
@@ -46,46 +52,49 @@ impl DevicesApi<'_> {
                 "device claims: you are not allowed to list device slices and claims",
             ));
         };
+        // Without drivers, no class serves an extended resource.
+        if claims.is_empty() && slices.items.is_empty() {
+            return Ok(DeviceClaims::None);
+        }
         let api = format!("/apis/resource.k8s.io/{}", slices.api);
-        let mut demands = Vec::new();
+        let mut pod = PodDevices::default();
         for claim in claims {
-            match self.demands_of(claim, &api, namespace, rendered).await? {
-                Ok(requests) => demands.extend(requests),
+            match self.demand_of(claim, &api, namespace, rendered).await? {
+                Ok(demand) => pod.claims.push(demand),
                 Err(outcome) => return Ok(outcome),
             }
         }
-        let names: BTreeSet<String> = demands.iter().map(|demand| demand.class.clone()).collect();
-        let class_reads = names.into_iter().map(|name| async {
-            let class = self
-                .0
-                .find_in::<Value>(&format!("{api}/deviceclasses"), &name)
-                .await;
-            (name, class)
-        });
-        let (classes, rules) = join(join_all(class_reads), self.taint_rules()).await;
-        if let Some(outcome) = add_selectors(&mut demands, classes)? {
-            return Ok(outcome);
-        }
+        let (classes, rules) = join(
+            self.classes(&api, &pod, !extended.is_empty()),
+            self.taint_rules(),
+        )
+        .await;
+        let classes = match classes? {
+            Ok(classes) => classes,
+            Err(outcome) => return Ok(outcome),
+        };
+        add_classes(&mut pod, &classes, extended);
         let Some(rules) = rules? else {
             return Ok(not_evaluated(
                 "device taints, which you are not allowed to list",
             ));
         };
-        Ok(DeviceClaims::compared(
-            demands,
-            &offered(&slices, &existing_claims, &rules),
-        ))
+        let supply = supply(&slices.items, &existing_claims.items, &rules);
+        let has_plugin = |node: &str, resource: &str| {
+            let node = nodes.iter().find(|other| other.name == node);
+            node.is_some_and(|node| node.allocatable(resource) > 0)
+        };
+        Ok(DeviceClaims::compared(&pod, &supply, has_plugin))
     }
 
-    /// Reads the devices that one claim requests, or returns the final outcome if they cannot be
-    /// counted.
-    async fn demands_of(
+    /// Reads the devices that one claim requests. Returns the outcome if they cannot be counted.
+    async fn demand_of(
         self,
         claim: &Value,
         api: &str,
         namespace: &str,
         rendered: &[&Value],
-    ) -> Result<Result<Vec<DeviceDemand>, DeviceClaims>, Failure> {
+    ) -> Result<Result<ClaimDemand, DeviceClaims>, Failure> {
         let Some(name) = claim["resourceClaimTemplateName"].as_str() else {
             return Ok(Err(not_evaluated("device claims shared by pods")));
         };
@@ -109,18 +118,42 @@ impl DevicesApi<'_> {
         Ok(requested(&template["spec"]["spec"]["devices"]).map_err(not_evaluated))
     }
 
-    /// Lists the rules that taint devices. Returns `None` if the user cannot list them.
-    async fn taint_rules(self) -> Result<Option<Vec<Value>>, Failure> {
-        for version in TAINT_RULES {
-            match self
-                .optional_of(&format!("/apis/resource.k8s.io/{version}/devicetaintrules"))
-                .await
-            {
-                Err(failure) if failure.is_not_found() => {}
-                other => return other,
+    /// Reads the classes of a pod's claims, or `all` classes. Returns the outcome if a class is
+    /// missing or cannot be read.
+    async fn classes(
+        self,
+        api: &str,
+        pod: &PodDevices,
+        all: bool,
+    ) -> Result<Result<DeviceClasses, DeviceClaims>, Failure> {
+        let names: BTreeSet<&str> = demands(pod).map(|demand| demand.class.as_str()).collect();
+        let mut classes = DeviceClasses::new();
+        if all {
+            let Some(listed) = self.optional("deviceclasses").await? else {
+                return Ok(Err(not_evaluated(CLASSES_UNREADABLE)));
+            };
+            let named = listed.items.into_iter();
+            classes.extend(named.map(|class| (text(&class, "/metadata/name"), class)));
+        } else {
+            let collection = format!("{api}/deviceclasses");
+            let reads = names
+                .iter()
+                .map(|name| self.0.find_in::<Value>(&collection, name));
+            for (name, class) in names.iter().zip(join_all(reads).await) {
+                match class {
+                    Ok(class) => classes.extend(class.map(|class| ((*name).to_owned(), class))),
+                    Err(failure) if failure.is_forbidden() => {
+                        return Ok(Err(not_evaluated(CLASSES_UNREADABLE)));
+                    }
+                    Err(failure) => return Err(failure),
+                }
             }
         }
-        Ok(Some(Vec::new()))
+        let missing = names.iter().find(|name| !classes.contains_key(**name));
+        Ok(match missing {
+            Some(name) => Err(DeviceClaims::ClassMissing((*name).to_owned())),
+            None => Ok(classes),
+        })
     }
 }
 
@@ -128,213 +161,228 @@ fn not_evaluated(reason: &str) -> DeviceClaims {
     DeviceClaims::NotEvaluated(reason.to_owned())
 }
 
-/// Adds the selectors of each device class to its demands. Returns the outcome if a class is
-/// missing or cannot be read.
-fn add_selectors(
-    demands: &mut [DeviceDemand],
-    classes: Vec<(String, Result<Option<Value>, Failure>)>,
-) -> Result<Option<DeviceClaims>, Failure> {
-    for (name, class) in classes {
-        let class = match class {
-            Ok(Some(class)) => class,
-            Ok(None) => return Ok(Some(DeviceClaims::ClassMissing(name))),
-            Err(failure) if failure.is_forbidden() => {
-                return Ok(Some(not_evaluated(
-                    "device classes, which you are not allowed to read",
-                )));
-            }
-            Err(failure) => return Err(failure),
-        };
-        // The scheduler evaluates the selectors of the class first. A device that fails them never
-        // reaches the claim's selectors, which gpuctl may not be able to evaluate.
-        let class_selectors = selectors(&class["spec"]);
-        for demand in demands.iter_mut().filter(|demand| demand.class == name) {
-            demand
-                .selectors
-                .splice(0..0, class_selectors.iter().cloned());
-        }
-    }
-    Ok(None)
+fn demands(pod: &PodDevices) -> impl Iterator<Item = &DeviceDemand> {
+    let requests = pod.claims.iter().flat_map(|claim| &claim.requests);
+    requests.flat_map(|request| &request.alternatives)
 }
 
-/// Reads the device counts that a claim requests, or returns why the claim cannot be counted.
-fn requested(devices: &Value) -> Result<Vec<DeviceDemand>, &'static str> {
-    let mut demands = Vec::new();
-    for request in devices["requests"].as_array().into_iter().flatten() {
-        // `v1beta1` has no `exactly` level; its fields are directly in the request.
-        let details = if request["exactly"].is_object() {
-            &request["exactly"]
-        } else {
-            request
-        };
-        let Some(class) = details["deviceClassName"].as_str() else {
-            return Err("lists of alternative devices");
-        };
-        if details["allocationMode"] == "All"
-            || details["adminAccess"] == true
-            || details["capacity"].is_object()
-        {
-            return Err("claims for all devices, with admin access, or for part of a device");
-        }
-        let tolerations =
-            details["tolerations"]
-                .as_array()
-                .into_iter()
-                .flatten()
-                .map(|toleration| {
-                    let text =
-                        |field: &str| toleration[field].as_str().unwrap_or_default().to_owned();
-                    // `Exists` tolerates every value; the default operator is `Equal`.
-                    let value = (toleration["operator"] != "Exists").then(|| text("value"));
-                    DeviceToleration {
-                        key: text("key"),
-                        value,
-                        effect: text("effect"),
-                    }
-                });
-        demands.push(DeviceDemand {
-            class: class.to_owned(),
-            // Clamp absurd counts: no node has this many devices, so the exact number does not
-            // matter.
-            count: details["count"]
-                .as_u64()
-                .unwrap_or(1)
-                .min(MOST_PER_NODE + 1),
-            selectors: selectors(details),
-            tolerations: tolerations.collect(),
-        });
-    }
-    // A constraint compares the devices of a claim with each other, so it never rules out a device
-    // on its own.
-    let constraints = devices["constraints"]
-        .as_array()
-        .is_some_and(|constraints| !constraints.is_empty());
-    if constraints && demands.iter().map(|demand| demand.count).sum::<u64>() > 1 {
-        return Err("constraints between devices");
-    }
-    Ok(demands)
-}
-
-fn selectors(owner: &Value) -> Vec<String> {
-    let selectors = owner["selectors"].as_array().into_iter().flatten();
-    // Map a selector without a CEL expression, whose form is unknown, to the empty expression. It
-    // then counts as a selector that cannot be evaluated.
-    selectors
-        .map(|selector| {
-            selector["cel"]["expression"]
-                .as_str()
-                .unwrap_or_default()
-                .to_owned()
-        })
+/// Returns the extended resources that a pod requests and that DRA may serve, with their amounts:
+/// those that no node offers, or that a node without them may serve.
+fn servable_resources(spec: &Value, nodes: &[Node]) -> BTreeMap<String, u64> {
+    let requests = requests(&serde_json::json!({"spec": spec}));
+    let is_servable = |resource: &str| {
+        let is_missing = nodes.iter().all(|node| node.allocatable(resource) == 0);
+        resource.contains('/')
+            && (is_missing || nodes.iter().any(|node| node.served_by_claims(resource) > 0))
+    };
+    requests
+        .into_iter()
+        .filter(|(resource, _)| is_servable(resource))
+        .filter_map(|(resource, milli)| Some((resource, u64::try_from(milli / 1000).ok()?)))
+        .filter(|(_, count)| *count > 0)
         .collect()
 }
 
-/// Lists the devices of all current slices.
-fn offered(slices: &Claimed, claims: &Claimed, rules: &[Value]) -> Vec<OfferedDevice> {
-    let allocated_keys: HashSet<DeviceKey> = claims.items.iter().flat_map(allocated).collect();
-    let mut devices = Vec::new();
-    for slice in current(&slices.items) {
-        let is_complete = is_complete(slice, &slices.items);
-        let (driver, pool) = pool(slice);
-        for device in devices_of(slice) {
-            let key = (driver.clone(), pool.clone(), text(device, "/name"));
-            let mut offered = offered_device(device, &key, rules);
-            // A slice whose devices several nodes can use has `nodeSelector` or `allNodes` instead
-            // of `nodeName`.
-            offered.node = text(slice, "/spec/nodeName");
-            offered.is_countable &= !offered.node.is_empty() && is_complete;
-            offered.is_held = allocated_keys.contains(&key);
-            devices.push(offered);
+/// Adds the selectors of each class to its demands, and a demand for each extended resource that a
+/// class serves.
+fn add_classes(pod: &mut PodDevices, classes: &DeviceClasses, extended: BTreeMap<String, u64>) {
+    let requests = pod.claims.iter_mut().flat_map(|claim| &mut claim.requests);
+    for demand in requests.flat_map(|request| &mut request.alternatives) {
+        // The scheduler evaluates the selectors of the class first. A device that fails them never
+        // reaches the claim's selectors, which gpuctl may not be able to evaluate.
+        let of_class = classes
+            .get(&demand.class)
+            .map(|class| selectors(&class["spec"]));
+        demand.selectors.splice(0..0, of_class.unwrap_or_default());
+    }
+    let all: Vec<Value> = classes.values().cloned().collect();
+    let serving = extended_resources(&all);
+    for (resource, count) in extended {
+        let implicit = device_class(&resource).and_then(|name| classes.get(name));
+        if let Some(class) = serving.get(&resource).copied().or(implicit) {
+            let demand = DeviceDemand {
+                class: text(class, "/metadata/name"),
+                count: count.min(MOST_PER_NODE + 1),
+                selectors: selectors(&class["spec"]),
+                ..DeviceDemand::default()
+            };
+            pod.extended.insert(resource, demand);
         }
     }
-    devices
 }
 
-/// Returns true if all slices of the pool's current generation are listed.
-fn is_complete(slice: &Value, slices: &[Value]) -> bool {
-    // A driver publishes the slices of a pool one after the other. `resourceSliceCount` is the
-    // total number in the generation (`ResourcePool`).
-    let published = slices
-        .iter()
-        .filter(|other| pool(other) == pool(slice) && generation(other) == generation(slice))
-        .count();
-    slice
-        .pointer("/spec/pool/resourceSliceCount")
-        .and_then(Value::as_u64)
-        .is_none_or(|count| published as u64 >= count)
-}
-
-/// Converts a device. The caller sets the node and whether a claim holds the device.
-fn offered_device(device: &Value, key: &DeviceKey, rules: &[Value]) -> OfferedDevice {
-    let (driver, pool, name) = key;
-    // `v1beta1` nests the fields in `basic`.
-    let basic = if device["basic"].is_object() {
-        &device["basic"]
-    } else {
-        device
-    };
-    // An attribute without a domain belongs to the driver's domain (`QualifiedName` in
-    // resource.k8s.io).
-    let qualified = |(name, value): (&String, &Value)| {
-        let name = if name.contains('/') {
-            name.clone()
-        } else {
-            format!("{driver}/{name}")
-        };
-        Some((name, value["string"].as_str()?.to_owned()))
-    };
-    let set_by_rules = rules
-        .iter()
-        .filter(|rule| applies(rule, driver, pool, name))
-        .map(|rule| &rule["spec"]["taint"]);
-    let taints = basic["taints"]
-        .as_array()
-        .into_iter()
-        .flatten()
-        .chain(set_by_rules)
-        .map(|taint| Taint {
-            key: text(taint, "/key"),
-            value: taint["value"].as_str().map(ToOwned::to_owned),
-            effect: text(taint, "/effect"),
+/// Reads the devices that a claim requests, or explains why they cannot be compared.
+fn requested(devices: &Value) -> Result<ClaimDemand, &'static str> {
+    let mut claim = ClaimDemand::default();
+    for request in devices["requests"].as_array().into_iter().flatten() {
+        let alternatives: Result<Vec<DeviceDemand>, &'static str> =
+            match request["firstAvailable"].as_array() {
+                Some(alternatives) => alternatives
+                    .iter()
+                    .map(|details| {
+                        let name = text(details, "/name");
+                        Ok(DeviceDemand {
+                            name,
+                            ..demand(details)?
+                        })
+                    })
+                    .collect(),
+                // `v1beta1` has no `exactly` level. Its fields are directly in the request.
+                None if request["exactly"].is_object() => {
+                    demand(&request["exactly"]).map(|demand| vec![demand])
+                }
+                None => demand(request).map(|demand| vec![demand]),
+            };
+        claim.requests.push(RequestDemand {
+            name: text(request, "/name"),
+            alternatives: alternatives?,
         });
-    // Devices that share counters or allow several allocations cannot be counted as capacity.
-    let is_shared =
-        basic["consumesCounters"].is_array() || basic["allowMultipleAllocations"] == true;
-    OfferedDevice {
-        is_countable: !is_shared && !rules.iter().any(is_beyond_names),
-        node: String::new(),
-        attributes: basic["attributes"]
-            .as_object()
-            .into_iter()
-            .flatten()
-            .filter_map(qualified)
+    }
+    for constraint in devices["constraints"].as_array().into_iter().flatten() {
+        claim.constraints.push(device_constraint(constraint)?);
+    }
+    Ok(claim)
+}
+
+fn device_constraint(constraint: &Value) -> Result<DeviceConstraint, &'static str> {
+    let (equal, distinct) = (
+        constraint["matchAttribute"].as_str(),
+        constraint["distinctAttribute"].as_str(),
+    );
+    let attribute = equal.or(distinct).ok_or("constraints between devices")?;
+    let requests = constraint["requests"].as_array().into_iter().flatten();
+    Ok(DeviceConstraint {
+        requests: requests
+            .filter_map(|name| name.as_str().map(ToOwned::to_owned))
             .collect(),
-        taints: taints.collect(),
-        is_held: false,
-        driver: driver.clone(),
-    }
+        attribute: attribute.to_owned(),
+        is_distinct: equal.is_none(),
+    })
 }
 
-/// Returns true if the rule taints this device.
-fn applies(rule: &Value, driver: &str, pool: &str, device: &str) -> bool {
-    let selector = &rule["spec"]["deviceSelector"];
-    // A rule without a selector matches no device.
-    if !selector.is_object() {
-        return false;
-    }
-    let matches = |field: &str, value: &str| {
-        selector[field]
-            .as_str()
-            .is_none_or(|expected| expected == value)
+fn demand(details: &Value) -> Result<DeviceDemand, &'static str> {
+    let Some(class) = details["deviceClassName"].as_str() else {
+        return Err("device requests of an unknown kind");
     };
-    matches("driver", driver) && matches("pool", pool) && matches("device", device)
+    if details["capacity"].is_object() {
+        return Err("claims for part of a device");
+    }
+    let all = match details["allocationMode"].as_str() {
+        None | Some("ExactCount") => false,
+        Some("All") => true,
+        Some(_) => return Err("device requests of an unknown kind"),
+    };
+    let tolerations = details["tolerations"].as_array().into_iter().flatten();
+    let toleration = |toleration: &Value| {
+        let text = |field: &str| toleration[field].as_str().unwrap_or_default().to_owned();
+        // `Exists` tolerates every value; the default operator is `Equal`.
+        let value = (toleration["operator"] != "Exists").then(|| text("value"));
+        DeviceToleration {
+            key: text("key"),
+            value,
+            effect: text("effect"),
+        }
+    };
+    Ok(DeviceDemand {
+        name: String::new(),
+        class: class.to_owned(),
+        // No node has this many devices, so the exact number does not matter.
+        count: details["count"]
+            .as_u64()
+            .unwrap_or(1)
+            .min(MOST_PER_NODE + 1),
+        all,
+        is_admin: details["adminAccess"] == true,
+        selectors: selectors(details),
+        tolerations: tolerations.map(toleration).collect(),
+    })
 }
 
-/// Returns true if the rule selects devices by more than their names, as early API versions allow.
-fn is_beyond_names(rule: &Value) -> bool {
-    let selector = &rule["spec"]["deviceSelector"];
-    selector["deviceClassName"].is_string()
-        || selector["selectors"]
-            .as_array()
-            .is_some_and(|selectors| !selectors.is_empty())
+#[cfg(test)]
+mod tests {
+    use gpuctl_core::model::ClaimableDevices;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn requests_of_claims_are_read_from_all_versions() {
+        let cel = json!([{"cel": {"expression": "true"}}]);
+        let claim = requested(&json!({
+            "requests": [
+                {"name": "a", "exactly": {"deviceClassName": "gpu", "count": 2, "selectors": cel}},
+                {"name": "b", "deviceClassName": "gpu", "allocationMode": "All",
+                    "adminAccess": true},
+                {"name": "c", "firstAvailable": [
+                    {"name": "big", "deviceClassName": "gpu"},
+                    {"name": "small", "deviceClassName": "mig", "count": 3}]},
+            ],
+            "constraints": [
+                {"matchAttribute": "gpu.nvidia.com/parentUUID", "requests": ["a", "c"]},
+                {"distinctAttribute": "gpu.nvidia.com/index"}],
+        }))
+        .unwrap();
+        let read = |demand: &DeviceDemand| {
+            (
+                demand.name.clone(),
+                demand.count,
+                demand.all,
+                demand.is_admin,
+            )
+        };
+        let demands: Vec<Vec<_>> = claim
+            .requests
+            .iter()
+            .map(|request| request.alternatives.iter().map(read).collect())
+            .collect();
+        assert_eq!(
+            demands,
+            [
+                vec![(String::new(), 2, false, false)],
+                vec![(String::new(), 1, true, true)],
+                vec![
+                    ("big".to_owned(), 1, false, false),
+                    ("small".to_owned(), 3, false, false)
+                ],
+            ]
+        );
+        let constraints: Vec<(usize, bool)> = claim
+            .constraints
+            .iter()
+            .map(|constraint| (constraint.requests.len(), constraint.is_distinct))
+            .collect();
+        assert_eq!(constraints, [(2, false), (0, true)]);
+        let part = json!({"requests": [{"name": "a", "exactly": {"deviceClassName": "gpu",
+            "capacity": {"requests": {"memory": "10Gi"}}}}]});
+        assert_eq!(requested(&part), Err("claims for part of a device"));
+    }
+
+    #[test]
+    fn extended_resources_are_servable_where_no_device_plugin_offers_them() {
+        let node = |name: &str, gpus: u64| Node {
+            name: name.to_owned(),
+            allocatable: [("nvidia.com/gpu".to_owned(), gpus.to_string())].into(),
+            ..Node::default()
+        };
+        let limits = json!({"nvidia.com/gpu": "2", "example.com/thing": "1", "cpu": "1"});
+        let spec = json!({"containers": [{"name": "a", "resources": {"limits": limits}}]});
+        let names = |nodes: &[Node]| -> Vec<String> {
+            servable_resources(&spec, nodes).into_keys().collect()
+        };
+        assert_eq!(names(&[node("a", 8)]), ["example.com/thing"]);
+        assert_eq!(
+            names(&[node("a", 0)]),
+            ["example.com/thing", "nvidia.com/gpu"]
+        );
+        let mut claimable = node("b", 0);
+        claimable.claimable = vec![ClaimableDevices {
+            count: 4,
+            extended: vec!["nvidia.com/gpu".to_owned()],
+            ..ClaimableDevices::default()
+        }];
+        assert_eq!(
+            names(&[node("a", 8), claimable]),
+            ["example.com/thing", "nvidia.com/gpu"]
+        );
+    }
 }

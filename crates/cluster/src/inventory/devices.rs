@@ -1,16 +1,22 @@
 //! Reads the devices of dynamic resource allocation from the slices that drivers publish, and their
 //! holders from claims.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use serde_json::Value;
 
-use super::device_slices::{DeviceKey, allocated, current, devices_of, pool, text};
+use super::device_slices::{allocated, supply, text};
 use crate::transport::decode::ListPage;
 use crate::{Failure, handles::DevicesApi};
+use gpuctl_core::model::counting::device_boards::{DeviceHolders, listed_devices};
+use gpuctl_core::model::counting::device_selector::DeviceSelectors;
+use gpuctl_core::model::counting::device_supply::DeviceSupply;
 use gpuctl_core::model::{ClaimableDevices, Device};
 
-/// A list of `resource.k8s.io` objects.
+/// API versions that serve `DeviceTaintRule`, with which administrators taint devices.
+const TAINT_RULES: [&str; 3] = ["v1", "v1beta2", "v1alpha3"];
+
+/// Objects of one kind that belong to dynamic resource allocation.
 #[derive(Default)]
 pub(crate) struct Claimed {
     /// API version of the objects, or an empty string if the cluster serves none.
@@ -58,7 +64,21 @@ impl DevicesApi<'_> {
 }
 
 impl DevicesApi<'_> {
-    /// Returns true if the device class exists or cannot be read.
+    /// Lists the rules that taint devices; `None` if the user cannot list them.
+    pub(super) async fn taint_rules(self) -> Result<Option<Vec<Value>>, Failure> {
+        for version in TAINT_RULES {
+            match self
+                .optional_of(&format!("/apis/resource.k8s.io/{version}/devicetaintrules"))
+                .await
+            {
+                Err(failure) if failure.is_not_found() => {}
+                other => return other,
+            }
+        }
+        Ok(Some(Vec::new()))
+    }
+
+    /// Whether the device class exists. Returns true if the class cannot be read.
     pub async fn has_device_class(self, api: &str, class: &str) -> bool {
         let collection = format!("/apis/resource.k8s.io/{api}/deviceclasses");
         let answer = self.0.find_in::<Value>(&collection, class).await;
@@ -66,12 +86,19 @@ impl DevicesApi<'_> {
     }
 }
 
-/// Counts, for each node, the whole devices that pods may claim.
-pub(crate) fn claimable(slices: &Claimed) -> HashMap<String, Vec<ClaimableDevices>> {
+/// Counts, for each node, the whole devices that pods may claim. `classes` are the device classes,
+/// which can also serve extended resources.
+pub(crate) fn claimable(
+    slices: &Claimed,
+    classes: &[Value],
+) -> HashMap<String, Vec<ClaimableDevices>> {
+    let supply = supply(&slices.items, &[], &[]);
+    let extended = served_resources(classes, &supply);
     let mut counts: BTreeMap<(String, String, Option<String>), u64> = BTreeMap::new();
-    for device in devices(&slices.items, None)
+    for device in listed_devices(&supply, None)
         .into_iter()
         .filter(|device| device.profile.is_none() && device.taint.is_none())
+        .filter(|device| !device.is_passthrough)
     {
         *counts
             .entry((device.node, device.driver, device.product))
@@ -79,48 +106,74 @@ pub(crate) fn claimable(slices: &Claimed) -> HashMap<String, Vec<ClaimableDevice
     }
     let mut by_node: HashMap<String, Vec<ClaimableDevices>> = HashMap::new();
     for ((node, driver, product), count) in counts {
+        let served = extended.get(&node).cloned().unwrap_or_default();
         by_node.entry(node).or_default().push(ClaimableDevices {
             driver,
             product,
             count,
             api: slices.api.to_owned(),
+            extended: served.into_iter().collect(),
         });
     }
     by_node
 }
 
-/// Lists the devices in the slices of each node, with the claims that hold them.
-pub(crate) fn devices(slices: &[Value], claims: Option<&[Value]>) -> Vec<Device> {
-    let holders_by_device = holders(claims.unwrap_or_default());
-    let mut devices = Vec::new();
-    for slice in current(slices) {
-        let (driver, pool) = pool(slice);
-        let node = text(slice, "/spec/nodeName");
-        // Skip the devices of other drivers: only `gpu.nvidia.com` and `gpu.amd.com` publish GPUs.
-        if !driver.starts_with("gpu.") || node.is_empty() {
-            continue;
-        }
-        for device in devices_of(slice) {
-            let attribute = |name: &str| attribute(device, &driver, name);
-            let key = (driver.clone(), pool.clone(), text(device, "/name"));
-            devices.push(Device {
-                node: node.clone(),
-                driver: driver.clone(),
-                taint: repelling_taint(device),
-                profile: attribute("profile")
-                    .filter(|_| attribute("type").as_deref() == Some("mig")),
-                product: attribute("productName"),
-                held_by: holders_by_device.get(&key).cloned(),
-                claims_readable: claims.is_some(),
-            });
+/// Returns the extended resources that device classes serve on each node.
+fn served_resources(classes: &[Value], supply: &DeviceSupply) -> HashMap<String, BTreeSet<String>> {
+    let mut served: HashMap<String, BTreeSet<String>> = HashMap::new();
+    for (resource, class) in extended_resources(classes) {
+        let selectors = DeviceSelectors::compile(&selectors(&class["spec"]));
+        let matching = supply
+            .devices
+            .iter()
+            .filter(|device| selectors.select(device) == Some(true));
+        for device in matching {
+            let on_node = served.entry(device.node.clone()).or_default();
+            on_node.insert(resource.clone());
         }
     }
-    devices
+    served
 }
 
-/// Maps each device to the (namespace, name) pairs of the pods that hold it.
-fn holders(claims: &[Value]) -> HashMap<DeviceKey, Vec<(String, String)>> {
-    let mut holders: HashMap<DeviceKey, Vec<(String, String)>> = HashMap::new();
+/// Maps each extended resource to the class that serves it. Of several classes, the scheduler
+/// prefers the newest, and then the first by name.
+pub(super) fn extended_resources(classes: &[Value]) -> BTreeMap<String, &Value> {
+    let mut by_resource: BTreeMap<String, &Value> = BTreeMap::new();
+    let age = |class: &Value| {
+        let created = text(class, "/metadata/creationTimestamp");
+        (created, std::cmp::Reverse(text(class, "/metadata/name")))
+    };
+    for class in classes {
+        let Some(resource) = class["spec"]["extendedResourceName"].as_str() else {
+            continue;
+        };
+        let newest = by_resource.entry(resource.to_owned()).or_insert(class);
+        if age(class) > age(newest) {
+            *newest = class;
+        }
+    }
+    by_resource
+}
+
+/// Reads the CEL expressions of a device class or a request.
+pub(super) fn selectors(owner: &Value) -> Vec<String> {
+    let selectors = owner["selectors"].as_array().into_iter().flatten();
+    // A selector without a CEL expression has an unknown form. The empty expression keeps it in the
+    // list as one that cannot be evaluated.
+    selectors
+        .map(|selector| text(selector, "/cel/expression"))
+        .collect()
+}
+
+/// Lists the boards and partitions in the slices of each node, with the claims that hold them.
+pub(crate) fn devices(slices: &[Value], claims: Option<&[Value]>, rules: &[Value]) -> Vec<Device> {
+    let supply = supply(slices, claims.unwrap_or_default(), rules);
+    listed_devices(&supply, claims.map(holders).as_ref())
+}
+
+/// Maps each device to the pods that hold it, as (namespace, name).
+fn holders(claims: &[Value]) -> DeviceHolders {
+    let mut holders = DeviceHolders::new();
     for claim in claims {
         let namespace = text(claim, "/metadata/namespace");
         let users = claim
@@ -139,30 +192,6 @@ fn holders(claims: &[Value]) -> HashMap<DeviceKey, Vec<(String, String)>> {
     holders
 }
 
-/// Reads an attribute of a device, whose key may be prefixed with the driver's name.
-fn attribute(device: &Value, driver: &str, name: &str) -> Option<String> {
-    // `v1beta1` nests the attributes in `basic`.
-    let attributes = device["attributes"]
-        .as_object()
-        .or_else(|| device["basic"]["attributes"].as_object())?;
-    let value = attributes
-        .get(name)
-        .or_else(|| attributes.get(&format!("{driver}/{name}")))?;
-    value["string"].as_str().map(ToOwned::to_owned)
-}
-
-/// Returns the key of the first taint that keeps pods off the device.
-fn repelling_taint(device: &Value) -> Option<String> {
-    let taints = device["taints"]
-        .as_array()
-        .or_else(|| device["basic"]["taints"].as_array());
-    taints
-        .into_iter()
-        .flatten()
-        .find(|taint| taint["effect"] == "NoSchedule" || taint["effect"] == "NoExecute")
-        .map(|taint| text(taint, "/key"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -177,7 +206,7 @@ mod tests {
             json!({"name": "gpu-0", "attributes": attributes}),
             json!({"name": "gpu-0", "basic": {"attributes": attributes}}),
         ] {
-            let devices = devices(&[slice(device)], Some(&[]));
+            let devices = devices(&[slice(device)], Some(&[]), &[]);
             assert_eq!(
                 devices
                     .iter()
@@ -186,5 +215,34 @@ mod tests {
                 [Some("NVIDIA A100")]
             );
         }
+    }
+
+    #[test]
+    fn the_newest_class_serves_an_extended_resource() {
+        let class = |name: &str, created: &str, kind: &str| {
+            let expression = format!("device.attributes['gpu.nvidia.com'].type == '{kind}'");
+            let selectors = json!([{"cel": {"expression": expression}}]);
+            json!({"metadata": {"name": name, "creationTimestamp": created},
+                "spec": {"extendedResourceName": "nvidia.com/gpu", "selectors": selectors}})
+        };
+        let classes = [
+            class("b", "2026-01-02T00:00:00Z", "gpu"),
+            class("a", "2026-01-01T00:00:00Z", "mig"),
+            class("c", "2026-01-02T00:00:00Z", "mig"),
+        ];
+        assert_eq!(
+            extended_resources(&classes)["nvidia.com/gpu"]["metadata"]["name"],
+            "b"
+        );
+        let device = json!({"name": "gpu-0", "attributes": {"type": {"string": "gpu"}}});
+        let slice = json!({"spec": {"driver": "gpu.nvidia.com", "nodeName": "n",
+            "pool": {"name": "n", "generation": 1}, "devices": [device]}});
+        let slices = Claimed {
+            api: "v1",
+            items: vec![slice],
+        };
+        let served = |classes: &[Value]| claimable(&slices, classes)["n"][0].extended.clone();
+        assert_eq!(served(&classes), ["nvidia.com/gpu"]);
+        assert!(served(&classes[1..]).is_empty());
     }
 }

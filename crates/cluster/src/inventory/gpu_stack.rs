@@ -7,16 +7,22 @@ use crate::transport::decode::{Condition, ListPage, WirePod};
 use crate::{Failure, handles::InventoryApi};
 use gpuctl_core::model::facts::gpu_stack::{StackLink, StackPod};
 
-/// Label values, each with the component that it identifies. Sources: NVIDIA/gpu-operator assets,
-/// NVIDIA/k8s-device-plugin, NVIDIA/dcgm-exporter, ROCm/gpu-operator, ROCm/k8s-device-plugin,
-/// utkuozdemir/nvidia_gpu_exporter, Ascend/mind-cluster, intel/xpumanager and docs.habana.ai.
-const PROGRAMS: [(&str, StackLink); 16] = [
+/// Label values, each with the component that it identifies. Sources:
+/// NVIDIA/gpu-operator manifests (state-dra-driver, state-dcgm-exporter), NVIDIA/k8s-device-plugin,
+/// NVIDIA/dcgm-exporter, kubernetes-sigs/dra-driver-nvidia-gpu, ROCm/gpu-operator,
+/// ROCm/k8s-device-plugin, ROCm/k8s-gpu-dra-driver, utkuozdemir/nvidia_gpu_exporter,
+/// Ascend/mind-cluster, intel/xpumanager and docs.habana.ai.
+const PROGRAMS: [(&str, StackLink); 20] = [
     ("nvidia-driver-daemonset", StackLink::Driver),
     ("nvidia-container-toolkit-daemonset", StackLink::Toolkit),
     ("nvidia-device-plugin-daemonset", StackLink::DevicePlugin),
     ("nvidia-device-plugin", StackLink::DevicePlugin),
     ("amdgpu-dp-ds", StackLink::DevicePlugin),
     ("amd-gpu-device-plugin", StackLink::DevicePlugin),
+    ("nvidia-dra-driver-kubelet-plugin", StackLink::DraDriver),
+    ("nvidia-dra-driver-gpu", StackLink::DraDriver),
+    ("dra-driver-nvidia-gpu", StackLink::DraDriver),
+    ("k8s-gpu-dra-driver", StackLink::DraDriver),
     ("gpu-feature-discovery", StackLink::FeatureDiscovery),
     ("nvidia-dcgm-exporter", StackLink::Exporter),
     ("nvidia-dcgm-exporter-dra", StackLink::Exporter),
@@ -53,7 +59,12 @@ impl InventoryApi<'_> {
         self.0
             .list("/api/v1/pods", &[("labelSelector", &selector)], |page| {
                 let page: ListPage<WirePod<'_>> = page.objects()?;
-                pods.extend(page.items.iter().map(|pod| {
+                // The controllers of DRA drivers share a label with the pods on the nodes.
+                let on_nodes = page.items.iter().filter(|pod| {
+                    let mut values = pod.metadata.labels.values();
+                    values.all(|value| value != "controller")
+                });
+                pods.extend(on_nodes.map(|pod| {
                     let program = pod.metadata.labels.get(label);
                     StackPod {
                         link: program

@@ -82,8 +82,14 @@ impl NodesApi<'_> {
         nodes
             .iter_mut()
             .for_each(|node| note_type_label(node, &labels));
-        // If the user cannot list slices, count only the devices of device plugins.
-        let mut devices = slices?.map(|slices| claimable(&slices)).unwrap_or_default();
+        // If the user cannot list slices, only the devices of device plugins count.
+        let slices = slices?.unwrap_or_default();
+        let classes = match slices.items.is_empty() {
+            true => None,
+            false => self.0.devices().optional("deviceclasses").await?,
+        };
+        let classes = classes.map(|classes| classes.items).unwrap_or_default();
+        let mut devices = claimable(&slices, &classes);
         nodes
             .iter_mut()
             .for_each(|node| node.claimable = devices.remove(&node.name).unwrap_or_default());

@@ -200,10 +200,16 @@ impl InventoryApi<'_> {
         if claims.is_none() {
             unreadable.push("resource claims");
         }
-        let devices = devices(
-            &slices.items,
-            claims.as_ref().map(|claims| claims.items.as_slice()),
-        );
+        let rules = match slices.items.is_empty() {
+            true => Some(Vec::new()),
+            false => self.0.devices().taint_rules().await?,
+        };
+        let rules = rules.unwrap_or_else(|| {
+            unreadable.push("device taint rules");
+            Vec::new()
+        });
+        let claims = claims.as_ref().map(|claims| claims.items.as_slice());
+        let devices = devices(&slices.items, claims, &rules);
         let inventory = Inventory::new(hosts, consumers.as_ref(), &devices);
         Ok(InventorySnapshot {
             inventory,

@@ -205,6 +205,29 @@ pub(crate) struct ContainerStatus<'a> {
     pub state: ContainerState<'a>,
     #[serde(borrow)]
     pub last_state: ContainerState<'a>,
+    #[serde(borrow)]
+    pub allocated_resources_status: Vec<ResourceStatus<'a>>,
+}
+
+/// Health of the devices that a container uses (KEP-4680).
+#[derive(Deserialize, Default)]
+#[serde(default)]
+pub(crate) struct ResourceStatus<'a> {
+    /// The extended resource, or `claim:NAME/REQUEST`.
+    #[serde(borrow)]
+    pub name: Cow<'a, str>,
+    #[serde(borrow)]
+    pub resources: Vec<ResourceHealth<'a>>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+pub(crate) struct ResourceHealth<'a> {
+    #[serde(borrow, rename = "resourceID")]
+    pub resource_id: Cow<'a, str>,
+    /// `Healthy`, `Unhealthy` or `Unknown`.
+    #[serde(borrow)]
+    pub health: Cow<'a, str>,
 }
 
 #[derive(Deserialize, Default)]

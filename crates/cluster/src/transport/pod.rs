@@ -124,6 +124,21 @@ impl ContainerStatus<'_> {
             last_ended: self.last_state.terminated.as_ref().map(Terminated::end),
             started: self.started.unwrap_or_else(|| self.state.running.is_some()),
             running: self.state.running.is_some(),
+            unhealthy: self.unhealthy(),
         }
+    }
+
+    /// Names the devices that the kubelet reports as unhealthy.
+    fn unhealthy(&self) -> Vec<String> {
+        let status = self.allocated_resources_status.iter();
+        let devices = status.flat_map(|status| {
+            let name = status.name.strip_prefix("claim:").unwrap_or(&status.name);
+            let unhealthy = status
+                .resources
+                .iter()
+                .filter(|device| device.health == "Unhealthy");
+            unhealthy.map(move |device| format!("{} of {name}", device.resource_id))
+        });
+        devices.collect()
     }
 }

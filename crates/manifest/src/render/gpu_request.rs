@@ -47,7 +47,7 @@ pub(super) fn resources<'n>(
             return Ok(request);
         }
     }
-    let by_resource: BTreeMap<&str, Vec<&Node>> =
+    let by_resource: BTreeMap<&'static str, Vec<&Node>> =
         nodes.iter().fold(BTreeMap::new(), |mut map, node| {
             if let Some(resource) = node
                 .whole_resource()
@@ -57,6 +57,7 @@ pub(super) fn resources<'n>(
             }
             map
         });
+    let by_resource = with_claims(requested, nodes, by_resource);
     let claim = claimed(requested, nodes).filter(|_| by_resource.is_empty());
     if claim.is_none() && by_resource.is_empty() && !nodes.is_empty() {
         return Err(no_whole_gpus(requested, nodes));
@@ -89,6 +90,25 @@ pub(super) fn resources<'n>(
         requirements,
         claim: None,
     })
+}
+
+/// Adds the nodes on which a driver of dynamic resource allocation serves the same resources. The
+/// scheduler places plain requests on them too (KEP-5004).
+fn with_claims<'n>(
+    requested: &JobResources,
+    nodes: &[&'n Node],
+    by_resource: BTreeMap<&'static str, Vec<&'n Node>>,
+) -> BTreeMap<&'static str, Vec<&'n Node>> {
+    // A requested type becomes a requirement for labels, which such a node may lack.
+    let is_selectable = |node: &Node| requested.gpu_type.is_none() || node.type_label().is_some();
+    let served = |resource: &str| {
+        let serves = |node: &&Node| node.served_by_claims(resource) > 0 && is_selectable(node);
+        nodes.iter().copied().filter(serves).collect::<Vec<&Node>>()
+    };
+    by_resource
+        .into_iter()
+        .map(|(resource, with_plugin)| (resource, [with_plugin, served(resource)].concat()))
+        .collect()
 }
 
 /// Refuses a request for whole GPUs if the nodes offer only fractions of GPUs.

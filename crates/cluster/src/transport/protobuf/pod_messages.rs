@@ -102,6 +102,21 @@ static CONTAINER_STATUS: Message = message(&[
     field(3, "lastState", Kind::Message(&CONTAINER_STATE)),
     field(5, "restartCount", Kind::Integer),
     field(9, "started", Kind::Flag),
+    field(
+        14,
+        "allocatedResourcesStatus",
+        Kind::List(&Kind::Message(&RESOURCE_STATUS)),
+    ),
+]);
+
+static RESOURCE_STATUS: Message = message(&[
+    field(1, "name", Kind::Text),
+    field(2, "resources", Kind::List(&Kind::Message(&RESOURCE_HEALTH))),
+]);
+
+static RESOURCE_HEALTH: Message = message(&[
+    field(1, "resourceID", Kind::Text),
+    field(2, "health", Kind::Text),
 ]);
 
 static CONTAINER_STATE: Message = message(&[

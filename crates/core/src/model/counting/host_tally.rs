@@ -29,11 +29,16 @@ pub(super) fn host_use(
     let mut tally = HostTally::new(&host, others.is_some());
     tally.add_resources();
     // A DRA driver may serve an extended resource through claims (KEP-5004). The claim already
-    // counts those devices, so skip the pod's request.
+    // counts those devices, so skip the pod's request. A kubelet whose device plugin was removed
+    // keeps the resource with an amount of 0.
+    let is_offered = |amounts: &BTreeMap<String, String>, resource: &str| {
+        let amount = amounts.get(resource).and_then(|text| quantity::whole(text));
+        amount.is_some_and(|amount| amount > 0)
+    };
     let by_claim = |resource: &str| {
         !devices.is_empty()
-            && !host.capacity.contains_key(resource)
-            && !host.allocatable.contains_key(resource)
+            && !is_offered(&host.capacity, resource)
+            && !is_offered(&host.allocatable, resource)
     };
     for consumer in consumers {
         for (resource, amount) in consumer
@@ -200,7 +205,7 @@ impl<'h> HostTally<'h> {
             Unit::Whole => &mut self.gpus,
             Unit::Slice(Slice { name, .. }) => self.slices.entry(name).or_insert(self.empty),
         };
-        count.used = count.used.map(|used| used.saturating_add(amount));
+        count.hold(amount);
         for sharer in sharers {
             let key = (Rc::clone(&sharer.namespace), Rc::clone(&sharer.name));
             let holder = self
@@ -216,7 +221,7 @@ impl<'h> HostTally<'h> {
     fn add_device(&mut self, device: &Device, by_name: &HashMap<(&str, &str), &Consumer>) {
         // Claims are a separate resource of the API, so usage by claims can be known even if pods
         // cannot be listed.
-        let is_held = device.claims_readable.then_some(device.held_by.is_some());
+        let is_held = device.claims_readable.then_some(device.is_taken());
         let is_lost = device.taint.is_some();
         match &device.profile {
             None => {
@@ -226,7 +231,7 @@ impl<'h> HostTally<'h> {
             }
             Some(profile) => self
                 .slices
-                .entry(format!("mig-{profile}"))
+                .entry(profile.clone())
                 .or_insert(self.empty)
                 .add_device(is_lost, is_held),
         }
@@ -245,7 +250,7 @@ impl<'h> HostTally<'h> {
                 .or_insert_with(|| consumer.map_or_else(unseen, Holder::without_devices));
             match &device.profile {
                 None => entry.gpus += GpuCount(1),
-                Some(profile) => *entry.slices.entry(format!("mig-{profile}")).or_default() += 1,
+                Some(profile) => *entry.slices.entry(profile.clone()).or_default() += 1,
             }
         }
     }

@@ -2,9 +2,15 @@
 
 pub mod candidates;
 pub mod capacity;
+pub(crate) mod cel_values;
 pub mod consumer;
 pub(crate) mod count;
+pub(crate) mod device_allocator;
+pub mod device_boards;
+pub mod device_claims;
 pub mod device_demand;
+pub mod device_selector;
+pub mod device_supply;
 pub mod drain;
 pub mod fit;
 pub mod forest;

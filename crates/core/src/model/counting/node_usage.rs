@@ -11,21 +11,32 @@ use crate::model::facts::reading::Reading;
 use crate::model::values::quantity;
 use crate::model::values::units::GpuCount;
 
-/// A device that a DRA driver (dynamic resource allocation) offers.
+/// A board or a partition that a DRA driver (dynamic resource allocation) offers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Device {
     pub node: String,
     pub driver: String,
     /// Key of a taint that prevents allocation of the device.
     pub taint: Option<String>,
-    /// MIG profile of the device, or `None` for a whole device.
+    /// Name of the partition, such as `mig-1g.10gb`, or `None` for a whole device.
     pub profile: Option<String>,
     pub product: Option<String>,
     /// Pods for which the device's claim is reserved, as (namespace, name). `None` if no claim
     /// holds the device.
     pub held_by: Option<Vec<(String, String)>>,
+    /// True if no claim can get the whole device, because some of its partitions are in use.
+    pub is_blocked: bool,
+    /// True if the device is offered only to virtual machines.
+    pub is_passthrough: bool,
     /// False if the user cannot read claims, so that the device's holder is unknown.
     pub claims_readable: bool,
+}
+
+impl Device {
+    /// Returns true if no further claim can get the device.
+    pub(super) fn is_taken(&self) -> bool {
+        self.held_by.is_some() || self.is_blocked
+    }
 }
 
 /// A pod that holds devices of a node.

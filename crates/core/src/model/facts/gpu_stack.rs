@@ -1,6 +1,6 @@
 //! Checks the software that makes a node's GPUs usable and observable: driver, container toolkit,
-//! device plugin, feature discovery, exporter and scrape. Finds the first broken component, however
-//! it was installed.
+//! device plugin or DRA driver, feature discovery, exporter and scrape. Finds the first broken
+//! component, however it was installed.
 
 use super::gpu::WHOLE;
 use super::host::NodeDetails;
@@ -14,6 +14,8 @@ pub enum StackLink {
     #[strum(serialize = "container-toolkit")]
     Toolkit,
     DevicePlugin,
+    /// The kubelet plugin of dynamic resource allocation. It replaces the device plugin.
+    DraDriver,
     FeatureDiscovery,
     Exporter,
     Scrape,
@@ -69,9 +71,21 @@ const PRESENT: [&str; 3] = [
     "feature.node.kubernetes.io/pci-1002.present",
 ];
 
+/// Label with which NVIDIA's GPU operator selects the nodes of the DRA driver.
+const DRA_DEPLOYED: &str = "nvidia.com/gpu.deploy.dra-driver";
+
+/// Devices that a DRA driver offers on a node.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DraOffer {
+    pub devices: u64,
+    /// True if the driver reports a product name.
+    pub has_product: bool,
+}
+
 /// Returns true if a node has GPUs, usable or not. A label in `PRESENT` is sufficient.
-pub fn has_gpus(host: &NodeDetails) -> bool {
-    host.node.has_gpus()
+pub fn has_gpus(host: &NodeDetails, claimable: DraOffer) -> bool {
+    claimable.devices > 0
+        || host.node.has_gpus()
         || installed(host) > 0
         || PRESENT.iter().any(|label| {
             host.node
@@ -99,32 +113,40 @@ fn offered(host: &NodeDetails) -> u64 {
         .sum()
 }
 
-/// Returns the first broken component of a node with GPUs.
-pub fn broken(host: &NodeDetails, pods: &[StackPod], metrics: NodeMetrics) -> Option<BrokenLink> {
+/// Returns the first broken component of a node with GPUs. Nodes with a device plugin and nodes
+/// with a DRA driver can be in one cluster, and each of them needs only one of the two.
+pub fn broken(
+    host: &NodeDetails,
+    claimable: DraOffer,
+    pods: &[StackPod],
+    metrics: NodeMetrics,
+) -> Option<BrokenLink> {
     let node = &host.node;
     let stack = NodeStack {
         node: &node.name,
         pods,
     };
     let (installed, offered) = (installed(host), offered(host));
-    if !node.has_gpus() && installed == 0 {
-        return stack.without_gpus();
+    // A kubelet whose device plugin was removed keeps its resource in the capacity for minutes.
+    let is_claimed = claimable.devices > 0 && offered == 0;
+    let is_dra = is_claimed
+        || node
+            .labels
+            .get(DRA_DEPLOYED)
+            .is_some_and(|value| value == "true")
+        || stack.on_node(StackLink::DraDriver).next().is_some() && offered == 0;
+    if !is_claimed && !node.has_gpus() && installed == 0 {
+        return stack.without_gpus(is_dra);
     }
-    // The kubelet removes unhealthy devices from `allocatable` but keeps them in `capacity`.
-    if offered < installed {
-        let bad = installed - offered;
-        return Some(BrokenLink {
-            link: StackLink::DevicePlugin,
-            message: format!(
-                "{bad} of {installed} GPUs are not allocatable: the device plugin considers them unhealthy, or is down"
-            ),
-            fix: format!("gpuctl describe node {}", node.name),
-        });
+    let gpus = if is_claimed {
+        stack.fault(StackLink::DraDriver)
+    } else {
+        stack.device_plugin(installed, offered)
+    };
+    if gpus.is_some() {
+        return gpus;
     }
-    if let Some(link) = stack.fault(StackLink::DevicePlugin) {
-        return Some(link);
-    }
-    if node.type_label().is_none() {
+    if node.type_label().is_none() && !(is_claimed && claimable.has_product) {
         return stack.fault(StackLink::FeatureDiscovery).or_else(|| {
             Some(BrokenLink {
                 link: StackLink::FeatureDiscovery,
@@ -194,21 +216,38 @@ impl NodeStack<'_> {
         })
     }
 
-    /// Explains why a node offers no GPUs although its labels state that it has some.
-    fn without_gpus(&self) -> Option<BrokenLink> {
-        let plugin = || BrokenLink {
+    /// Returns the fault of a node whose GPUs a device plugin offers.
+    fn device_plugin(&self, installed: u64, offered: u64) -> Option<BrokenLink> {
+        // The kubelet removes unhealthy devices from `allocatable` but keeps them in `capacity`.
+        if offered >= installed {
+            return self.fault(StackLink::DevicePlugin);
+        }
+        let bad = installed - offered;
+        Some(BrokenLink {
             link: StackLink::DevicePlugin,
+            message: format!(
+                "{bad} of {installed} GPUs are not allocatable: the device plugin considers them unhealthy, or is down"
+            ),
+            fix: format!("gpuctl describe node {}", self.node),
+        })
+    }
+
+    /// Explains why a node offers no GPUs although its labels state that it has some, or its DRA
+    /// driver offers no devices.
+    fn without_gpus(&self, is_dra: bool) -> Option<BrokenLink> {
+        let offering = match is_dra {
+            true => StackLink::DraDriver,
+            false => StackLink::DevicePlugin,
+        };
+        let plugin = || BrokenLink {
+            link: offering,
             message: "the node is labeled as having GPUs, but offers none".to_owned(),
             fix: format!(
                 "kubectl get pods -A --field-selector spec.nodeName={} | grep -i -e plugin -e driver",
                 self.node
             ),
         };
-        let links = [
-            StackLink::Driver,
-            StackLink::Toolkit,
-            StackLink::DevicePlugin,
-        ];
+        let links = [StackLink::Driver, StackLink::Toolkit, offering];
         links
             .into_iter()
             .find_map(|link| self.fault(link))
@@ -240,117 +279,4 @@ impl NodeStack<'_> {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::collections::BTreeMap;
-
-    use super::*;
-    use crate::model::Node;
-
-    fn host(capacity: &str, allocatable: &str, labels: &[(&str, &str)]) -> NodeDetails {
-        let amounts = |count: &str| {
-            if count == "0" {
-                BTreeMap::default()
-            } else {
-                [("nvidia.com/gpu".to_owned(), count.to_owned())].into()
-            }
-        };
-        let labels = labels
-            .iter()
-            .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
-            .collect();
-        let node = Node {
-            name: "n".into(),
-            labels,
-            allocatable: amounts(allocatable),
-            ..Node::default()
-        };
-        NodeDetails {
-            node,
-            capacity: amounts(capacity),
-            ..NodeDetails::default()
-        }
-    }
-
-    fn pod(link: StackLink, node: &str, ready: bool) -> StackPod {
-        StackPod {
-            link: Some(link),
-            node: node.into(),
-            name: format!("{}-{node}", link.word()),
-            ready,
-            ..StackPod::default()
-        }
-    }
-
-    #[test]
-    fn first_broken_link_is_reported() {
-        use StackLink::{DevicePlugin, Driver, Exporter, FeatureDiscovery, Scrape, Toolkit};
-        let typed = [("nvidia.com/gpu.product", "NVIDIA-A10")];
-        let link = |host: &NodeDetails, pods: &[StackPod], metrics| {
-            broken(host, pods, metrics).map(|broken| broken.link)
-        };
-        let well = host("8", "8", &typed);
-        assert_eq!(link(&well, &[], NodeMetrics::Fresh), None);
-        assert_eq!(link(&well, &[], NodeMetrics::Unknown), None);
-        assert_eq!(link(&well, &[], NodeMetrics::Missing), Some(Exporter));
-        let unmatched = NodeMetrics::Unmatched("Hostname=\"DGX8\"".to_owned());
-        let found = broken(&well, &[], unmatched).unwrap();
-        assert_eq!(
-            (found.link, found.message.as_str()),
-            (
-                Scrape,
-                "no series names this node, but series with Hostname=\"DGX8\" match no node"
-            )
-        );
-        assert_eq!(
-            link(
-                &well,
-                &[pod(Exporter, "n", true)],
-                NodeMetrics::Stale(700.0)
-            ),
-            Some(Scrape)
-        );
-        assert_eq!(
-            link(&well, &[pod(Exporter, "n", false)], NodeMetrics::Missing),
-            Some(Exporter)
-        );
-        assert_eq!(
-            link(
-                &well,
-                &[pod(DevicePlugin, "other", true)],
-                NodeMetrics::Fresh
-            ),
-            Some(DevicePlugin)
-        );
-        assert_eq!(
-            link(&host("8", "6", &typed), &[], NodeMetrics::Fresh),
-            Some(DevicePlugin)
-        );
-        assert_eq!(
-            link(&host("8", "0", &typed), &[], NodeMetrics::Fresh),
-            Some(DevicePlugin)
-        );
-        assert_eq!(
-            link(&host("8", "8", &[]), &[], NodeMetrics::Fresh),
-            Some(FeatureDiscovery)
-        );
-        let empty = host("0", "0", &[("nvidia.com/gpu.present", "true")]);
-        assert!(has_gpus(&empty) && !has_gpus(&host("0", "0", &[])));
-        assert_eq!(link(&empty, &[], NodeMetrics::Fresh), Some(DevicePlugin));
-        assert_eq!(
-            link(
-                &empty,
-                &[pod(Driver, "n", false), pod(Toolkit, "n", false)],
-                NodeMetrics::Fresh
-            ),
-            Some(Driver)
-        );
-        assert_eq!(
-            link(
-                &empty,
-                &[pod(Driver, "n", true), pod(Toolkit, "n", false)],
-                NodeMetrics::Fresh
-            ),
-            Some(Toolkit)
-        );
-    }
-}
+mod tests;

@@ -163,4 +163,6 @@ pub struct Container {
     pub running: bool,
     /// True once the startup probe has succeeded, or if the container has none.
     pub started: bool,
+    /// Devices that the kubelet reports as unhealthy, such as `GPU-5d1f of nvidia.com/gpu`.
+    pub unhealthy: Vec<String>,
 }

@@ -60,6 +60,9 @@ pub struct ClaimableDevices {
     pub count: u64,
     /// The API version in which they were read: `v1`.
     pub api: String,
+    /// Extended resources that a device class serves with them, such as `nvidia.com/gpu`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub extended: Vec<String>,
 }
 
 /// A taint that repels pods.
@@ -231,6 +234,15 @@ impl Node {
         WHOLE
             .into_iter()
             .find(|resource| self.installed(resource) > 0)
+    }
+
+    /// Returns the number of devices that DRA offers under the name of an extended resource. DRA
+    /// serves a resource only where no device plugin offers it.
+    pub fn served_by_claims(&self, resource: &str) -> u64 {
+        let devices = self.claimable.iter().filter(|devices| {
+            self.allocatable(resource) == 0 && devices.extended.iter().any(|name| name == resource)
+        });
+        devices.map(|devices| devices.count).sum()
     }
 
     /// Returns the number of shares per device, if the device plugin shares devices through

@@ -1,7 +1,7 @@
 //! Permissions for commands that work on nodes, pools, quotas, defaults and Prometheus.
 
 use super::RightScope::{Cluster, Home, Namespace};
-use super::rules::{LIST, LIVE_UPDATES, MAKE, WATCH, rule};
+use super::rules::{DEVICE_CLASSES, LIST, LIVE_UPDATES, MAKE, WATCH, rule};
 use super::{Right, Rule};
 
 pub const QUOTA: &[Rule] = &[
@@ -18,6 +18,7 @@ pub const FREE: &[Rule] = &[
     rule(Cluster, "", "pods", LIST),
     rule(Cluster, "resource.k8s.io", "resourceslices", LIST).or("devices claimed through DRA"),
     rule(Cluster, "resource.k8s.io", "resourceclaims", LIST).or("devices claimed through DRA"),
+    rule(Cluster, "resource.k8s.io", "devicetaintrules", LIST).or("taints of devices"),
 ];
 
 /// Permissions to simulate the drain of a node.
@@ -60,7 +61,8 @@ pub const FIT: &[Rule] = &[
     rule(Cluster, "resource.k8s.io", "resourceslices", LIST).or("devices claimed through DRA"),
     rule(Cluster, "resource.k8s.io", "resourceclaims", LIST).or("devices claimed through DRA"),
     rule(Cluster, "resource.k8s.io", "devicetaintrules", LIST).or("devices claimed through DRA"),
-    rule(Cluster, "resource.k8s.io", "deviceclasses", &["get"]).or("devices claimed through DRA"),
+    rule(Cluster, "resource.k8s.io", "deviceclasses", DEVICE_CLASSES)
+        .or("devices claimed through DRA"),
 ];
 
 pub const HOLDERS: &[Rule] = &[
@@ -68,6 +70,7 @@ pub const HOLDERS: &[Rule] = &[
     rule(Cluster, "", "pods", LIST).or("the number of GPUs in use"),
     rule(Cluster, "resource.k8s.io", "resourceslices", LIST).or("devices claimed through DRA"),
     rule(Cluster, "resource.k8s.io", "resourceclaims", LIST).or("devices claimed through DRA"),
+    rule(Cluster, "resource.k8s.io", "devicetaintrules", LIST).or("taints of devices"),
     rule(Cluster, "", "nodes", WATCH).or(LIVE_UPDATES),
     rule(Cluster, "", "pods", WATCH).or(LIVE_UPDATES),
 ];
@@ -86,6 +89,7 @@ pub const SCORED: &[Rule] = &[
     rule(Cluster, "", "pods", LIST).or("scores of pods in other namespaces"),
     rule(Cluster, "resource.k8s.io", "resourceslices", LIST).or("devices claimed through DRA"),
     rule(Cluster, "resource.k8s.io", "resourceclaims", LIST).or("devices claimed through DRA"),
+    rule(Cluster, "resource.k8s.io", "devicetaintrules", LIST).or("taints of devices"),
 ];
 
 /// Permissions to discover Prometheus and query it through the API server.
@@ -111,6 +115,7 @@ pub const PRESENT: &[Rule] = &[
     rule(Cluster, "", "pods", LIST).or(SHARED),
     rule(Cluster, "resource.k8s.io", "resourceslices", LIST).or("devices claimed through DRA"),
     rule(Cluster, "resource.k8s.io", "resourceclaims", LIST).or("devices claimed through DRA"),
+    rule(Cluster, "resource.k8s.io", "devicetaintrules", LIST).or("taints of devices"),
 ];
 
 /// Permission to discover a Prometheus whose Service has an unusual name.

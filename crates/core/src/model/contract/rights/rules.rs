@@ -40,6 +40,8 @@ impl Rule {
 
 pub(super) const LIST: &[&str] = &["list"];
 pub(super) const WATCH: &[&str] = &["watch"];
+/// Claims name their classes, but extended resources are found in the list of classes.
+pub(super) const DEVICE_CLASSES: &[&str] = &["get", "list"];
 pub(super) const LIVE_UPDATES: &str = "immediate updates in `-w`";
 pub(super) const MAKE: &[&str] = &["get", "create", "patch"];
 /// Verbs on the supervisor's Secret of a multi-node training.
@@ -114,6 +116,8 @@ pub const PLACE: &[Rule] = &[
     rule(Namespace, "networking.k8s.io", "networkpolicies", POLICY)
         .or("closing rank 0's port to other pods"),
     rule(Cluster, "resource.k8s.io", "resourceslices", LIST).or("GPUs claimed through DRA"),
+    rule(Cluster, "resource.k8s.io", "deviceclasses", LIST)
+        .or("extended resources that DRA serves"),
     rule(Namespace, "resource.k8s.io", "resourceclaimtemplates", MAKE)
         .or("GPUs claimed through DRA"),
     rule(Namespace, "kueue.x-k8s.io", "localqueues", LIST).or("checking `job.queue`"),
@@ -205,7 +209,8 @@ pub const EXPLAIN: &[Rule] = &[
     rule(Cluster, "resource.k8s.io", "resourceslices", LIST).or("devices claimed through DRA"),
     rule(Cluster, "resource.k8s.io", "resourceclaims", LIST).or("devices claimed through DRA"),
     rule(Cluster, "resource.k8s.io", "devicetaintrules", LIST).or("devices claimed through DRA"),
-    rule(Cluster, "resource.k8s.io", "deviceclasses", &["get"]).or("devices claimed through DRA"),
+    rule(Cluster, "resource.k8s.io", "deviceclasses", DEVICE_CLASSES)
+        .or("devices claimed through DRA"),
     rule(
         Namespace,
         "resource.k8s.io",

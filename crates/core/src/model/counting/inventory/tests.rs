@@ -170,12 +170,13 @@ fn claimed_devices_count_like_resources() {
         product: Some("NVIDIA H100 80GB HBM3".into()),
         held_by: held.then(|| vec![("ns".to_owned(), "p".to_owned())]),
         claims_readable: true,
+        ..Device::default()
     };
     let devices = [
         device(None, true),
         device(None, true),
         device(None, false),
-        device(Some("1g.10gb"), false),
+        device(Some("mig-1g.10gb"), false),
     ];
     let claims = Consumers::from_iter([pod("p", "a", &[])]);
     let inventory = Inventory::new(vec![host("a", &[], &[])], Some(&claims), &devices);
@@ -229,6 +230,24 @@ fn claimed_devices_count_like_resources() {
     assert_eq!(
         (inventory.gpus().used, inventory.hosts[0].holders[0].gpus),
         (Some(2), GpuCount(2))
+    );
+    // A kubelet keeps the resource of a removed device plugin with the amount 0.
+    let asks = [pod("p", "a", &[("nvidia.com/gpu", 2)])];
+    let inventory = Inventory::new(
+        vec![host("a", &[], &[("nvidia.com/gpu", "0")])],
+        Some(&asks.into_iter().collect()),
+        &devices,
+    );
+    assert_eq!(inventory.gpus().used, Some(2));
+    // A board whose partitions are in use cannot be claimed as a whole.
+    let blocked = Device {
+        is_blocked: true,
+        ..devices[2].clone()
+    };
+    let inventory = Inventory::new(vec![host("a", &[], &[])], Some(&claims), &[blocked]);
+    assert_eq!(
+        (inventory.gpus().total, inventory.gpus().used),
+        (1, Some(1))
     );
     // Without permission to read claims, the number of used devices is unknown.
     let unknown: Vec<Device> = devices
