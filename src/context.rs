@@ -60,6 +60,24 @@ impl Context {
         Self::new(Terminal::silent(), access, self.flags.clone(), false)
     }
 
+    /// Creates the context of a command for one of several kubeconfig contexts, whose settings
+    /// apply. Messages name it.
+    pub(crate) fn for_kube_context(&self, name: &str, access: Access) -> Self {
+        // The file is the same for all of them.
+        self.warn_of_settings();
+        let context = Self {
+            all_namespaces: self.all_namespaces,
+            ..Self::new(
+                self.terminal.for_context(name),
+                access,
+                self.flags.clone(),
+                self.require_metrics,
+            )
+        };
+        context.has_warned_of_unknown_keys.set(true);
+        context
+    }
+
     /// Fails if a bundle replaces the cluster: a bundle never changes, so a command that waits for
     /// a change would wait forever.
     pub(crate) fn must_change(&self, hint: &str) -> Result<(), Error> {
@@ -175,10 +193,9 @@ impl Context {
 
     /// Returns true if one Prometheus address is configured for all clusters.
     pub(crate) fn has_one_address(&self) -> Result<bool, Error> {
-        Ok(MetricsSource::resolve(&self.flags, KubeContexts::default)
-            .map_err(Error::usage)?
-            .url
-            .is_some())
+        let source =
+            MetricsSource::resolve(&self.flags, KubeContexts::default).map_err(Error::usage)?;
+        Ok(source.url.is_some() && !source.is_off())
     }
 
     /// Reads the config file and the environment.

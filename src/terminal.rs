@@ -18,6 +18,7 @@ use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
 use std::convert::Infallible;
 use std::io::{self, ErrorKind, IsTerminal, Write};
+use std::rc::Rc;
 
 use indicatif::ProgressBar;
 
@@ -75,7 +76,9 @@ pub(crate) struct Terminal {
     /// Output so far, if it goes to a pager.
     pager_output: RefCell<Option<PagerOutput>>,
     /// The line that changes during a wait. Data and messages are printed above the line.
-    line: ChangingLine,
+    line: Rc<ChangingLine>,
+    /// The kubeconfig context that messages name, if a command reads several.
+    source: Option<String>,
     verbosity: Cell<Verbosity>,
     format: RefCell<Format>,
     /// Selected parts of the JSON output, or `None` to print all of it.
@@ -83,13 +86,13 @@ pub(crate) struct Terminal {
     /// Name of the command in `auth check`, such as `get nodes`.
     task: Cell<Option<&'static str>>,
     /// Whether the hint about missing permissions has been printed.
-    shows_permission_hint: Cell<bool>,
+    shows_permission_hint: Rc<Cell<bool>>,
     /// Whether a hint about the next command has been printed, or such hints are disabled.
     has_next_hint: Cell<bool>,
     /// Whether the command line names a namespace, so that a hint about `-n` would be wrong.
     namespace_given: Cell<bool>,
     /// The first warnings, which a report repeats for readers who do not see stderr.
-    warnings: RefCell<Vec<String>>,
+    warnings: Rc<RefCell<Vec<String>>>,
 }
 
 impl Terminal {
@@ -100,15 +103,16 @@ impl Terminal {
             options,
             silent: false,
             pager_output: RefCell::default(),
-            line: ChangingLine::default(),
+            line: Rc::default(),
+            source: None,
             verbosity: Cell::new(options.verbosity),
             format: RefCell::default(),
             selected: RefCell::default(),
             task: Cell::default(),
-            shows_permission_hint: Cell::default(),
+            shows_permission_hint: Rc::default(),
             has_next_hint: Cell::default(),
             namespace_given: Cell::default(),
-            warnings: RefCell::default(),
+            warnings: Rc::default(),
         }
     }
 
@@ -327,7 +331,8 @@ impl Terminal {
 
     /// Returns true if the changing line is drawn.
     fn draws_progress(&self) -> bool {
-        self.shows(Verbosity::Notes)
+        self.source.is_none()
+            && self.shows(Verbosity::Notes)
             && !self.options.plain
             && !self.is_document()
             && self.stderr_is_terminal()

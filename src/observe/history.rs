@@ -7,6 +7,7 @@ use futures::future::{join, try_join};
 use tokio::sync::OnceCell;
 
 use crate::context::Context;
+use crate::observe::contexts::all_contexts;
 use crate::observe::first_sample::first_sample;
 use crate::observe::metrics::{self, StoreUse};
 use crate::observe::past_queries::{HistoryScope, NodeSeries, PastQueries};
@@ -58,16 +59,10 @@ pub(crate) struct PastHour {
 /// Selects the current context's cluster, the one given by `--cluster`, or all clusters.
 /// `--cluster` names a context, or else a cluster in the kubeconfig.
 pub(crate) fn clusters(all: bool, context: &Context) -> Result<Vec<(String, Access)>, Error> {
+    if all {
+        return all_contexts(context);
+    }
     let name = context.access.overrides.cluster.clone();
-    if all && name.is_some() {
-        let error = Error::usage("`--cluster` and `--all-contexts` cannot be used together");
-        return Err(error.hint("remove one"));
-    }
-    if all && context.has_one_address()? {
-        let error =
-            Error::usage("`--all-contexts` cannot be combined with a single Prometheus address");
-        return Err(error.hint("remove the address so that gpuctl finds one in each cluster"));
-    }
     if let (Some(bundle), Some(name)) = (&context.access.bundle, &name)
         && *name != bundle.cluster
     {
@@ -89,9 +84,6 @@ pub(crate) fn clusters(all: bool, context: &Context) -> Result<Vec<(String, Acce
         access.overrides.cluster = None;
         (name.clone(), access)
     };
-    if all {
-        return Ok(contexts.iter().map(access_to).collect());
-    }
     match name {
         Some(name) if contexts.contains(&name) => return Ok(vec![access_to(&name)]),
         Some(name) => return Ok(vec![(name, access)]),

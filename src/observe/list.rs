@@ -35,6 +35,20 @@ pub(crate) struct PageOptions {
 }
 
 impl PageOptions {
+    /// Returns the rows up to the end of the page. Each part of a list needs them, if the parts are
+    /// merged before the page is selected.
+    pub(crate) fn including_previous(self) -> Self {
+        if self.number.is_none() && self.size.is_none() {
+            return self;
+        }
+        let size = self.size.unwrap_or(self.default_size);
+        Self {
+            number: Some(1),
+            size: Some(size.saturating_mul(self.number.unwrap_or(1))),
+            ..self
+        }
+    }
+
     /// Returns the rows of the page.
     pub(crate) fn select<T>(self, rows: Vec<T>) -> Vec<T> {
         if self.number.is_none() && self.size.is_none() {
@@ -244,4 +258,24 @@ pub(crate) async fn run_after(
         .iter()
         .for_each(|hint| context.terminal.hint(hint));
     listing.missing.map_or(Ok(ExitCode::SUCCESS), Err)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_of_merged_parts_needs_their_first_rows() {
+        let page = |number, size| PageOptions {
+            number,
+            size,
+            default_size: 2,
+        };
+        let rows = |page: PageOptions| page.including_previous().select((0..10).collect::<Vec<u32>>());
+        // The second page of three rows ends at the sixth row.
+        assert_eq!(rows(page(Some(2), Some(3))), [0, 1, 2, 3, 4, 5]);
+        assert_eq!(rows(page(Some(2), None)), [0, 1, 2, 3]);
+        assert_eq!(rows(page(None, Some(3))), [0, 1, 2]);
+        assert_eq!(rows(page(None, None)).len(), 10);
+    }
 }

@@ -5,6 +5,7 @@ pub(crate) mod at_time;
 pub(crate) mod blame;
 pub(crate) mod cached_response;
 pub(crate) mod checks;
+pub(crate) mod contexts;
 pub(crate) mod curves;
 pub(crate) mod deleted;
 pub(crate) mod drain;

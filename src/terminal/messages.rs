@@ -1,11 +1,15 @@
 //! Prints messages on stderr: errors, warnings, notes and hints, as text or as JSON objects.
 
+use std::borrow::Cow;
+use std::cell::RefCell;
 use std::io::{self, BufRead};
+use std::rc::Rc;
 
 use super::{Terminal, Verbosity};
 use gpuctl_core::error::Error;
 use gpuctl_core::model::values::excerpt::{LINE, excerpt};
 use gpuctl_manifest::spec::Problems;
+use gpuctl_view::Format;
 use gpuctl_view::format::errors::{
     error_json, error_text, problem_text, warning_json, warning_text,
 };
@@ -15,6 +19,27 @@ use gpuctl_view::format::text::{clean, paint};
 const MOST_WARNINGS: usize = 50;
 
 impl Terminal {
+    /// Builds a terminal for the messages about one of several kubeconfig contexts. Its messages
+    /// name the context, and it draws no progress.
+    pub(crate) fn for_context(&self, name: &str) -> Self {
+        let format = match self.is_document() {
+            true => Format::Json,
+            false => Format::Table,
+        };
+        Self {
+            silent: self.silent,
+            line: Rc::clone(&self.line),
+            source: Some(name.to_owned()),
+            verbosity: self.verbosity.clone(),
+            format: RefCell::new(format),
+            task: self.task.clone(),
+            shows_permission_hint: Rc::clone(&self.shows_permission_hint),
+            namespace_given: self.namespace_given.clone(),
+            warnings: Rc::clone(&self.warnings),
+            ..Self::new(self.options)
+        }
+    }
+
     /// Returns true if messages are JSON objects. With a selection, both stdout and stderr are
     /// text.
     pub(super) fn is_document(&self) -> bool {
@@ -64,7 +89,8 @@ impl Terminal {
     }
 
     pub(super) fn warn_with(&self, message: &str, hint: Option<String>) {
-        let message = &excerpt(message, LINE);
+        let message = self.with_source(message);
+        let message = &excerpt(&message, LINE);
         let mut warnings = self.warnings.borrow_mut();
         if warnings.len() < MOST_WARNINGS
             && !warnings
@@ -168,6 +194,15 @@ impl Terminal {
 
     /// Prints one line. Truncates it, because a server's message can have any length.
     fn write_stderr_line(&self, text: &str) {
-        self.write_stderr(&format!("{}\n", clean(&excerpt(text, LINE))));
+        let text = self.with_source(text);
+        self.write_stderr(&format!("{}\n", clean(&excerpt(&text, LINE))));
+    }
+
+    /// Adds the kubeconfig context that a message concerns, if a command reads several.
+    fn with_source<'t>(&self, message: &'t str) -> Cow<'t, str> {
+        match &self.source {
+            Some(source) => format!("context {source}: {message}").into(),
+            None => message.into(),
+        }
     }
 }

@@ -79,7 +79,7 @@ macro_rules! get_verbs {
                         run: metrics::overview::run,
                         rights: ("get overview" [HOLDERS, METRICS]),
                         next: "gpuctl free",
-                        answers: [nodes::overview::Overview],
+                        answers: [nodes::overview::Overview, nodes::overviews::OverviewList],
                         bundle: [""],
                     }
                     #[command(visible_alias = "consumer")]

@@ -3,6 +3,7 @@
 //! cluster, because they stop parts of it, count all of its requests, or need other options.
 #![expect(clippy::disallowed_methods, reason = "tests arrange files and clocks")]
 
+mod all_contexts;
 mod applying;
 mod auth;
 mod autoscaling;

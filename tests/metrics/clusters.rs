@@ -436,6 +436,31 @@ fn all_contexts_reports_each_cluster_with_its_own_values() {
             .args(arguments);
         crate::support::run(command, "").ok().json()
     };
+    let report = |arguments: &[&str]| -> Value {
+        let mut command = crate::support::gpuctl(cluster(), Persona::Admin);
+        command
+            .env("KUBECONFIG", &path)
+            .arg("--config")
+            .arg(&config)
+            .args(["report", "-o", "json", "--start", &start, "--end", &end])
+            .args(arguments);
+        crate::support::run(command, "").ok().json()
+    };
+    let joined = report(&["--all-contexts"]);
+    let held = |group: &Value| group["held_gpu_hours"].as_f64().unwrap();
+    // The total is the sum of the reports about each cluster, and each row names its cluster.
+    let of_context = |name: &str| -> f64 {
+        let items = joined["items"].as_array().unwrap();
+        let rows = items.iter().filter(|item| item["context"] == name);
+        rows.map(held).sum()
+    };
+    let single = |name: &str| held(&report(&["--context", name])["sum"]);
+    for name in ["one", "two"] {
+        assert!(single(name) > 0.0);
+        assert!((of_context(name) - single(name)).abs() < 0.05, "{joined:#}");
+    }
+    let sum = single("one") + single("two");
+    assert!((held(&joined["sum"]) - sum).abs() < 0.05, "{joined:#}");
     let list = stats(&["--all-contexts"]);
     let rows_of = |list: &Value, name: &str| -> Vec<Value> {
         list.as_array()

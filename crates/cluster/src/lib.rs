@@ -40,6 +40,7 @@ pub use transport::connect::{Access, Connection};
 pub use transport::dry_run::DryRun;
 pub use transport::error::read_only;
 pub use transport::failure::{Blame, Failure, unless_forbidden};
+pub use transport::kube_contexts::KubeContext;
 pub use transport::outage_retry::OutageRetry;
 pub use transport::overrides::{AccessToken, Overrides};
 pub use transport::read_only::ReadOnly;

@@ -36,6 +36,7 @@ use crate::config::SettingKey;
   gpuctl report --by team,pool --budget budget.yaml --prices prices.yaml
   gpuctl report --by gpu-type --start month
   gpuctl report --by team,gpu-type --prices prices.yaml
+  gpuctl report --all-contexts --by team --start month
   gpuctl report --by user --ettr --checkpoint 30m
   gpuctl report --by namespace --explain
 
@@ -81,6 +82,10 @@ pub(crate) struct Report {
     /// Print the PromQL behind the columns without running it
     #[arg(long)]
     pub explain: bool,
+    /// Report about all kubeconfig contexts, with the groups of each and one total; a context that
+    /// cannot be read is skipped with a warning
+    #[arg(long, conflicts_with = "budget")]
+    pub all_contexts: bool,
     /// Sort the groups by this key [default: by name]
     #[arg(long, value_enum, value_name = "KEY")]
     pub sort_by: Option<ReportSortKey>,

@@ -25,6 +25,7 @@ use gpuctl_core::model::values::selector::Selector;
   gpuctl get job qwen2-7b-sft
   gpuctl get jobs -l team=nlp -n team-a
   gpuctl get jobs --status pending --pool training-pool
+  gpuctl get jobs --all-contexts --mine
   gpuctl get jobs -o custom-columns=NAME:.jobId,GPUS:.gpuHeld --no-headers
   gpuctl get job qwen2-7b-sft -o spec > job.yaml
   gpuctl get jobs --at yesterday --mine
@@ -62,6 +63,10 @@ pub(crate) struct GetJobs {
     /// before now such as 2h. With --mine, only those whose recorded user is you
     #[arg(long, value_name = "TIME", conflicts_with_all = ["names", "selector", "field_selector", "show_labels", "kind", "pool", "status", "sort_by", "page", "page_size", "watch"])]
     pub at: Option<String>,
+    /// List the jobs of all kubeconfig contexts; a context that cannot be read is skipped with a
+    /// warning
+    #[arg(long, conflicts_with_all = ["at", "watch"])]
+    pub all_contexts: bool,
     #[command(flatten)]
     pub list: ListArgs<JobSortKey>,
 }

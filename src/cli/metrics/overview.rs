@@ -11,8 +11,13 @@ use crate::cli::args::output::output_format;
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl get overview
+  gpuctl get overview --all-contexts
   gpuctl get overview -o json | jq .utilization")]
 pub(crate) struct GetOverview {
+    /// Show a row for each kubeconfig context, and their sum; a context that cannot be read is
+    /// skipped with a warning
+    #[arg(long, conflicts_with = "watch")]
+    pub all_contexts: bool,
     /// Keep watching; redraw on a terminal, or print one JSON object per change when piped
     #[arg(short, long)]
     pub watch: bool,

@@ -18,6 +18,7 @@ use crate::cli::candidates;
 #[command(after_help = "Examples:
   gpuctl free
   gpuctl free --type h100-80g --slots 64
+  gpuctl free --all-contexts
   gpuctl free --by topology.kubernetes.io/zone -o json")]
 pub(crate) struct Free {
     /// Count only GPUs of this type
@@ -38,6 +39,10 @@ pub(crate) struct Free {
     /// Memory that a job needs for each GPU
     #[arg(long, value_name = "BYTES", default_value = "4Gi", value_parser = value::thousandths)]
     pub memory: u64,
+    /// Show the free GPUs of all kubeconfig contexts; a context that cannot be read is skipped with
+    /// a warning
+    #[arg(long)]
+    pub all_contexts: bool,
     #[command(flatten)]
     pub print: PrintArgs,
 }

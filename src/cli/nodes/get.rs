@@ -18,6 +18,7 @@ use gpuctl_core::model::values::selector::Selector;
   gpuctl get node gpu-a-01
   gpuctl get nodes --pool training-pool --status active
   gpuctl get nodes --gpu-type a100-80g -o json
+  gpuctl get nodes --all-contexts
   gpuctl get nodes --label nvidia.com/gpu-type
   gpuctl get nodes --blame 30d")]
 pub(crate) struct GetNodes {
@@ -53,6 +54,10 @@ pub(crate) struct GetNodes {
     /// RFC 3339, Unix seconds, or a span before now such as 30d
     #[arg(long, value_name = "TIME", conflicts_with_all = ["names", "selector", "pool", "gpu_type", "status", "gpu_detail", "label", "show_labels", "at", "sort_by", "watch"])]
     pub blame: Option<String>,
+    /// List the nodes of all kubeconfig contexts; a context that cannot be read is skipped with a
+    /// warning
+    #[arg(long, conflicts_with_all = ["at", "blame", "watch"])]
+    pub all_contexts: bool,
     #[command(flatten)]
     pub list: ListArgs<NodeSortKey>,
 }

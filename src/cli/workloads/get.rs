@@ -10,7 +10,8 @@ use gpuctl_core::model::values::field_selector::FieldSelector;
 #[command(after_help = "Examples:
   gpuctl get workloads --status Running
   gpuctl get workloads --kind PyTorchJob --sort-by start
-  gpuctl get workloads -n team-a -o json --page 2")]
+  gpuctl get workloads -n team-a -o json --page 2
+  gpuctl get workloads --all-contexts --sort-by gpu")]
 pub(crate) struct GetWorkloads {
     /// List only workloads whose name contains this text
     #[arg(long, value_name = "TEXT")]
@@ -25,6 +26,10 @@ pub(crate) struct GetWorkloads {
     /// !=
     #[arg(long, value_name = "SELECTOR", value_parser = FieldSelector::parse)]
     pub field_selector: Option<FieldSelector>,
+    /// List the workloads of all kubeconfig contexts; a context that cannot be read is skipped with
+    /// a warning
+    #[arg(long, conflicts_with = "watch")]
+    pub all_contexts: bool,
     #[command(flatten)]
     pub list: ListArgs<WorkloadSortKey>,
 }

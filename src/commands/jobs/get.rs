@@ -1,5 +1,6 @@
 //! `gpuctl get jobs`: lists jobs, with filters, sorting and paging.
 
+mod all_contexts;
 mod choice;
 mod spec;
 
@@ -8,14 +9,14 @@ use std::process::ExitCode;
 
 use futures::future::join;
 
-use self::choice::{job_selector, missing_names, select_jobs, warn_of};
+use self::choice::{absent_names, job_selector, missing_names, select_jobs, warn_of};
 use crate::cli::args::format::ListFormat;
 use crate::cli::args::list::PAGE_SIZE;
 use crate::cli::jobs::get::GetJobs;
 use crate::context::Context;
 use crate::lookup;
 use crate::observe::at_time;
-use crate::observe::list::{self, ListOptions, Listing, Refresh};
+use crate::observe::list::{self, ListOptions, Listing, PageOptions, Refresh};
 use crate::observe::live::{self, JOB_QUANTITIES};
 use crate::observe::optional_metrics::OptionalMetrics;
 use crate::observe::progress::read_progress;
@@ -27,7 +28,8 @@ use gpuctl_core::stats::exporters::dialect::Quantity;
 use gpuctl_manifest::render::label_value;
 use gpuctl_view::Format;
 use gpuctl_view::format::coverage::Coverage;
-use gpuctl_view::jobs::list as jobs;
+use gpuctl_view::format::row_contexts::RowContexts;
+use gpuctl_view::jobs::list as view;
 use gpuctl_view::jobs::list::JobRow;
 
 pub(crate) async fn run(args: &GetJobs, context: &Context) -> Result<ExitCode, Error> {
@@ -45,13 +47,18 @@ pub(crate) async fn run(args: &GetJobs, context: &Context) -> Result<ExitCode, E
         let (namespace, name) = lookup::split(name)?;
         lookup::check_namespace(context.access.namespace.as_deref(), namespace, name)?;
     }
+    if args.all_contexts {
+        spec::check(args)?;
+        return all_contexts::run(args, &options, context).await;
+    }
     let connection = context.connect().await?;
     if matches!(args.list.print.output, ListFormat::Spec) {
         return spec::run(args, &connection, context).await;
     }
     let listing = JobListing {
         args,
-        options: &options,
+        page: options.page,
+        format: options.format,
         selector: job_selector(args, &connection).await?,
         connection: &connection,
         metrics: OptionalMetrics::new(context, &connection).with_exporters(options.watch),
@@ -62,7 +69,11 @@ pub(crate) async fn run(args: &GetJobs, context: &Context) -> Result<ExitCode, E
         &options,
         context,
         async || notifications.changed(None).await,
-        async |refresh: Refresh<'_>| listing.read(refresh).await,
+        async |refresh: Refresh<'_>| {
+            let jobs = listing.read(&refresh).await?;
+            let missing = missing_names(&jobs.absent, &connection, context).await;
+            Ok(rendered(args, &options, &jobs, RowContexts::NONE, context).missing(missing))
+        },
     )
     .await
 }
@@ -70,26 +81,38 @@ pub(crate) async fn run(args: &GetJobs, context: &Context) -> Result<ExitCode, E
 /// Reads jobs once, or at every refresh of a watch.
 struct JobListing<'a> {
     args: &'a GetJobs,
-    options: &'a ListOptions,
+    /// The rows to read progress for.
+    page: PageOptions,
+    format: Format,
     selector: JobFilter,
     connection: &'a Connection,
     metrics: OptionalMetrics<'a>,
     context: &'a Context,
 }
 
+/// A page of jobs.
+struct JobRows {
+    rows: Vec<JobRow>,
+    /// Number of matching jobs on all pages.
+    total: usize,
+    coverage: Option<Coverage>,
+    /// Names in the arguments without a job. Empty after the first read of a watch.
+    absent: Vec<String>,
+}
+
 impl JobListing<'_> {
-    async fn read(&self, refresh: Refresh<'_>) -> Result<Listing, Error> {
-        let (selection, readings) = self.selection(&refresh).await?;
-        let mut missing = Vec::new();
+    async fn read(&self, refresh: &Refresh<'_>) -> Result<JobRows, Error> {
+        let (selection, readings) = self.selection(refresh).await?;
+        let mut absent = Vec::new();
         if refresh.first {
             warn_of(&selection, self.context);
             let namespace = self.selector.namespace.as_deref();
             lookup::check_empty(self.connection, namespace, selection.jobs.is_empty()).await?;
-            missing = missing_names(self.args, &selection, self.connection, self.context).await;
+            absent = absent_names(self.args, &selection);
         }
         let jobs = select_jobs(self.args, selection.jobs, &self.selector);
         let total = jobs.len();
-        let jobs = self.options.page.select(jobs);
+        let jobs = self.page.select(jobs);
         let progress = if self.args.no_progress {
             BTreeMap::new()
         } else {
@@ -111,9 +134,12 @@ impl JobListing<'_> {
                 figures,
             }
         };
-        let rows: Vec<JobRow> = jobs.into_iter().enumerate().map(row).collect();
-        let coverage = readings.as_ref().map(Coverage::from);
-        Ok(self.listing(&rows, total, coverage).missing(missing))
+        Ok(JobRows {
+            rows: jobs.into_iter().enumerate().map(row).collect(),
+            total,
+            coverage: readings.as_ref().map(Coverage::from),
+            absent,
+        })
     }
 
     /// Reads jobs and their live metrics concurrently.
@@ -122,7 +148,7 @@ impl JobListing<'_> {
         refresh: &Refresh<'_>,
     ) -> Result<(Selection, Option<Readings>), Error> {
         // `-o name` shows no metrics.
-        let quantities: &[Quantity] = if self.options.format == Format::Name {
+        let quantities: &[Quantity] = if self.format == Format::Name {
             &[]
         } else {
             &JOB_QUANTITIES
@@ -148,37 +174,42 @@ impl JobListing<'_> {
         let readings = reading.map(|reading| live::job_readings(&reading, selection.jobs.iter()));
         Ok((selection, readings))
     }
+}
 
-    fn listing(&self, rows: &[JobRow], total: usize, coverage: Option<Coverage>) -> Listing {
-        let context = self.context;
-        let table = |format, headers| {
-            jobs::table(
-                rows,
-                format,
-                headers,
-                self.args.show_labels,
-                context.terminal.style(),
-                context.now(),
-            )
-        };
-        let listing = Listing::new(
-            self.options,
-            &jobs::list(rows, total, coverage),
-            "items",
-            jobs::names(rows),
-            table,
-        );
-        let waiting = rows
-            .iter()
-            .find(|row| row.state.status == Status::Pending && row.state.reason.is_some());
-        let hint = |JobRow { job, .. }: &JobRow| {
-            format!(
-                "{} is waiting; gpuctl describe job {}/{}",
-                job.name, job.namespace, job.name
-            )
-        };
-        listing
-            .none("no jobs found")
-            .hints(waiting.map(hint).into_iter().collect())
-    }
+/// Renders a page of jobs.
+fn rendered(
+    args: &GetJobs,
+    options: &ListOptions,
+    jobs: &JobRows,
+    contexts: RowContexts<'_>,
+    context: &Context,
+) -> Listing {
+    let rows = &jobs.rows;
+    let table = |format, headers| {
+        view::table(
+            rows,
+            contexts,
+            format,
+            headers,
+            args.show_labels,
+            context.terminal.style(),
+            context.now(),
+        )
+    };
+    let document = view::list(rows, contexts, jobs.total, jobs.coverage);
+    let names = contexts.qualify(view::names(rows));
+    let waiting = rows
+        .iter()
+        .find(|row| row.state.status == Status::Pending && row.state.reason.is_some());
+    let hint = |JobRow { job, .. }: &JobRow| {
+        format!(
+            "{} is waiting; gpuctl describe job {}/{}",
+            job.name, job.namespace, job.name
+        )
+    };
+    // The command in the hint reads the current context.
+    let hint = waiting.filter(|_| !args.all_contexts).map(hint);
+    Listing::new(options, &document, "items", names, table)
+        .none("no jobs found")
+        .hints(hint.into_iter().collect())
 }

@@ -6,6 +6,7 @@ use futures::future::join;
 
 use crate::cli::metrics::overview::GetOverview;
 use crate::context::Context;
+use crate::observe::contexts::read_all;
 use crate::observe::live;
 use crate::observe::nodes::warn_of_missing_rights;
 use crate::observe::optional_metrics::OptionalMetrics;
@@ -15,12 +16,17 @@ use gpuctl_core::error::Error;
 use gpuctl_core::stats::exporters::node_exporter;
 use gpuctl_view::format::coverage::Coverage;
 use gpuctl_view::nodes::overview;
-use gpuctl_view::nodes::overview::{Overview, OverviewSource};
+use gpuctl_view::nodes::overview::Overview;
+use gpuctl_view::nodes::overviews;
+use gpuctl_view::nodes::overviews::OverviewFacts;
 use gpuctl_view::{Format, document};
 
 pub(crate) async fn run(args: &GetOverview, context: &Context) -> Result<ExitCode, Error> {
     let format: Format = args.output.into();
     context.terminal.set_format(format);
+    if args.all_contexts {
+        return all_contexts(format, context).await;
+    }
     let connection = context.connect().await?;
     let metrics = OptionalMetrics::new(context, &connection);
     if !args.watch {
@@ -43,13 +49,37 @@ pub(crate) async fn run(args: &GetOverview, context: &Context) -> Result<ExitCod
     .await
 }
 
-/// Reads all data once. Warns about missing permissions if `warns` is true.
+/// Prints a row for each context of the kubeconfig, and their total.
+async fn all_contexts(format: Format, context: &Context) -> Result<ExitCode, Error> {
+    let read = async |own: &Context| {
+        let connection = own.connect().await?;
+        let metrics = OptionalMetrics::new(own, &connection);
+        read_facts(&connection, &metrics, true, own).await
+    };
+    let list = overviews::list(read_all(context, read).await?);
+    let text = document(format, &list)
+        .unwrap_or_else(|| overviews::table(&list, context.terminal.style()));
+    context.terminal.print(&text)?;
+    Ok(ExitCode::SUCCESS)
+}
+
 async fn read_overview(
     connection: &Connection,
     metrics: &OptionalMetrics<'_>,
     warns: bool,
     context: &Context,
 ) -> Result<Overview, Error> {
+    let facts = read_facts(connection, metrics, warns, context).await?;
+    Ok(overview::document(&facts.source()))
+}
+
+/// Reads all data once. Warns about missing permissions if `warns` is true.
+async fn read_facts(
+    connection: &Connection,
+    metrics: &OptionalMetrics<'_>,
+    warns: bool,
+    context: &Context,
+) -> Result<OverviewFacts, Error> {
     let machines = node_exporter::query();
     let query = metrics.optional(async |prometheus| {
         let reading = live::read_overview(prometheus);
@@ -63,12 +93,12 @@ async fn read_overview(
     }
     let (reading, machines) = query.unzip();
     let readings = metrics.measure(&mut snapshot, reading.as_ref());
-    Ok(overview::document(&OverviewSource {
-        inventory: &snapshot.inventory,
-        consumers: snapshot.consumers.as_ref(),
+    Ok(OverviewFacts {
+        inventory: snapshot.inventory,
+        consumers: snapshot.consumers,
         machines: machines
             .map(|answer| node_exporter::read(&answer))
             .unwrap_or_default(),
         coverage: readings.as_ref().map(Coverage::from),
-    }))
+    })
 }

@@ -4,11 +4,13 @@ use std::process::ExitCode;
 
 use crate::cli::nodes::free::Free;
 use crate::context::Context;
+use crate::observe::contexts::read_all;
 use crate::observe::nodes::warn_of_missing_rights;
 use gpuctl_core::error::{Error, ErrorKind, ErrorName};
-use gpuctl_core::model::counting::free::{HostPerGpu, free_gpus};
+use gpuctl_core::model::counting::free::{FreeGpus, HostPerGpu, free_gpus};
 use gpuctl_core::model::{Consumers, GpuType, NodeUsage};
 use gpuctl_view::format::csv;
+use gpuctl_view::format::row_contexts::RowContexts;
 use gpuctl_view::format::text::name_lines;
 use gpuctl_view::nodes::free;
 use gpuctl_view::{Format, document};
@@ -17,6 +19,45 @@ pub(crate) async fn run(args: &Free, context: &Context) -> Result<ExitCode, Erro
     let options = args.print.options();
     context.terminal.set_format(options.format);
     let requested_type = args.gpu_type.as_deref().map(gpu_type).transpose()?;
+    let requested_type = requested_type.as_ref();
+    let parts = match args.all_contexts {
+        true => read_all(context, async |own| read(args, requested_type, own).await).await?,
+        false => vec![(String::new(), read(args, requested_type, context).await?)],
+    };
+    let (mut names, mut groups) = (Vec::new(), Vec::new());
+    for (name, part) in parts {
+        names.extend(part.iter().map(|_| name.clone()));
+        groups.extend(part);
+    }
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let contexts = match args.all_contexts {
+        true => RowContexts::new(&names),
+        false => RowContexts::NONE,
+    };
+    if groups.is_empty() {
+        context.terminal.report("no matching node has whole GPUs");
+    }
+    let (answer, headers) = (
+        || free::answer(&groups, contexts, args.slots),
+        options.headers,
+    );
+    let style = context.terminal.style();
+    let text = match options.format {
+        Format::Table | Format::Wide => free::text(&groups, contexts, args.slots, headers, style),
+        Format::Csv => csv::rows(&answer().items, headers),
+        Format::Name => name_lines(&contexts.qualify(free::names(&groups))),
+        format => document(format, &answer()).unwrap_or_default(),
+    };
+    context.terminal.print(&text)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Reads the free GPUs of one cluster. Fails if the user may not read what holds them.
+async fn read(
+    args: &Free,
+    requested_type: Option<&GpuType>,
+    context: &Context,
+) -> Result<Vec<FreeGpus>, Error> {
     let connection = context.connect().await?;
     let snapshot = connection.inventory().snapshot().await?.listed()?;
     warn_of_missing_rights(&snapshot, context);
@@ -28,20 +69,21 @@ pub(crate) async fn run(args: &Free, context: &Context) -> Result<ExitCode, Erro
         args.pool
             .as_deref()
             .is_none_or(|pool| host.details.node.pool() == Some(pool))
-            && requested_type.as_ref().is_none_or(|requested_type| {
+            && requested_type.is_none_or(|requested_type| {
                 host.gpu_type()
                     .is_some_and(|gpu_type| requested_type.matches(&gpu_type))
             })
     };
     let no_consumers = Consumers::default();
     let consumers = snapshot.consumers.as_ref().unwrap_or(&no_consumers);
-    let Some(groups) = free_gpus(
+    let groups = free_gpus(
         &snapshot.inventory,
         consumers,
         other_resources,
         args.by.as_deref(),
         is_selected,
-    ) else {
+    );
+    groups.ok_or_else(|| {
         let unreadable = if snapshot.consumers.is_some() {
             "resourceclaims"
         } else {
@@ -51,21 +93,8 @@ pub(crate) async fn run(args: &Free, context: &Context) -> Result<ExitCode, Erro
             ErrorName::Forbidden,
             format!("free capacity is unknown: you are not allowed to list {unreadable}"),
         );
-        return Err(error.hint("gpuctl auth check free --emit-role"));
-    };
-    if groups.is_empty() {
-        context.terminal.report("no matching node has whole GPUs");
-    }
-    let answer = || free::answer(&groups, args.slots);
-    let style = context.terminal.style();
-    let text = match options.format {
-        Format::Table | Format::Wide => free::text(&groups, args.slots, options.headers, style),
-        Format::Csv => csv::rows(&answer().items, options.headers),
-        Format::Name => name_lines(&free::names(&groups)),
-        format => document(format, &answer()).unwrap_or_default(),
-    };
-    context.terminal.print(&text)?;
-    Ok(ExitCode::SUCCESS)
+        error.hint("gpuctl auth check free --emit-role")
+    })
 }
 
 fn gpu_type(text: &str) -> Result<GpuType, Error> {

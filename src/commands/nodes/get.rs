@@ -1,5 +1,8 @@
 //! `gpuctl get nodes`: lists nodes with GPUs, with filters, sorting and paging.
 
+mod all_contexts;
+
+use std::cmp::Ordering;
 use std::process::ExitCode;
 
 use futures::future::join;
@@ -15,22 +18,27 @@ use crate::observe::cached_response::CachedResponse;
 use crate::observe::list;
 use crate::observe::list::ListOptions;
 use crate::observe::list::Listing;
+use crate::observe::list::PageOptions;
 use crate::observe::list::Refresh;
 use crate::observe::live::DEVICE_QUANTITIES;
 use crate::observe::live::NODE_QUANTITIES;
 use crate::observe::nodes::warn_of_missing_rights;
 use crate::observe::optional_metrics::OptionalMetrics;
 use crate::observe::watch::METRICS_INTERVAL;
+use gpuctl_cluster::Connection;
+use gpuctl_cluster::InventorySnapshot;
 use gpuctl_core::error::Error;
 use gpuctl_core::model::GpuType;
 use gpuctl_core::model::NodeDetails;
 use gpuctl_core::model::NodeHealth;
 use gpuctl_core::model::NodeUsage;
 use gpuctl_core::model::facts::gpu::is_type_label;
+use gpuctl_core::model::values::natural;
 use gpuctl_core::stats::exporters::dialect::Quantity;
 use gpuctl_view::Format;
 use gpuctl_view::format::coverage::Coverage;
-use gpuctl_view::nodes::document as nodes;
+use gpuctl_view::format::row_contexts::RowContexts;
+use gpuctl_view::nodes::document as view;
 use gpuctl_view::nodes::labels;
 use gpuctl_view::nodes::table as node_table;
 
@@ -43,60 +51,98 @@ pub(crate) async fn run(args: &GetNodes, context: &Context) -> Result<ExitCode, 
     if let Some(since) = &args.blame {
         return blame::nodes(since, &options, context).await;
     }
+    if args.all_contexts {
+        return all_contexts::run(args, &options, context).await;
+    }
     let connection = context.connect().await?;
-    let metrics = OptionalMetrics::new(context, &connection).with_exporters(options.watch);
-    let quantities = quantities(args, options.format);
-    let key = args
-        .label
-        .as_deref()
-        .or(args.gpu_type.as_deref().filter(|text| is_key(text)));
-    let cache = CachedResponse::new(options.watch);
+    let source = NodeSource {
+        args,
+        page: options.page,
+        quantities: quantities(args, options.format),
+        connection: &connection,
+        metrics: OptionalMetrics::new(context, &connection).with_exporters(options.watch),
+        cache: CachedResponse::new(options.watch),
+        context,
+    };
     let mut notifications = connection.watch_nodes(METRICS_INTERVAL);
     let pause = async || notifications.changed(None).await;
     list::run_after(&options, context, pause, async |refresh: Refresh<'_>| {
-        let (snapshot, reading) = join(
-            cache.get_or_read(
-                refresh.fresh,
-                refresh.ask(|| connection.inventory().snapshot()),
-            ),
-            metrics.now(quantities),
-        )
-        .await;
-        let (mut snapshot, reading) = (snapshot?, reading?);
-        let shown = options
-            .page
-            .select(select_nodes(args, &snapshot.inventory.hosts)?)
-            .into_iter()
-            .filter(|host| host.has_gpus());
-        let reading = metrics
-            .or_read_exporters(reading, shown.map(|host| host.name().to_owned()).collect())
-            .await;
-        let coverage = metrics
-            .measure(&mut snapshot, reading.as_ref())
-            .as_ref()
-            .map(Coverage::from);
-        // The health of published nodes is unknown, so `--status` needs listed nodes.
-        let snapshot = if args.status.is_some() {
-            snapshot.listed()?
-        } else {
-            snapshot
-        };
+        let (snapshot, coverage) = source.read(&refresh).await?;
         let mut missing = Vec::new();
         if refresh.first {
-            warn_of_missing_rights(&snapshot, context);
             let names = args.names.iter();
             missing.extend(names.filter_map(|name| lookup::node(&snapshot, name).err()));
         }
         let selected = select_nodes(args, &snapshot.inventory.hosts)?;
-        let total = selected.len();
-        let selected = options.page.select(selected);
-        let listing = match key {
-            Some(key) => labels_listing(&selected, key, total, &options, context),
-            None => nodes_listing(args, &selected, (total, coverage), &options, context),
+        let nodes = SelectedNodes {
+            total: selected.len(),
+            hosts: options.page.select(selected),
+            contexts: RowContexts::NONE,
+            coverage,
         };
-        Ok(listing.none("no nodes found").missing(missing))
+        Ok(listing(args, &nodes, &options, context).missing(missing))
     })
     .await
+}
+
+/// Reads the nodes of one cluster with their live metrics, once or at every refresh of a watch.
+struct NodeSource<'a> {
+    args: &'a GetNodes,
+    /// The nodes whose exporters are read if Prometheus does not respond.
+    page: PageOptions,
+    quantities: &'static [Quantity],
+    connection: &'a Connection,
+    metrics: OptionalMetrics<'a>,
+    cache: CachedResponse<InventorySnapshot>,
+    context: &'a Context,
+}
+
+impl NodeSource<'_> {
+    async fn read(
+        &self,
+        refresh: &Refresh<'_>,
+    ) -> Result<(InventorySnapshot, Option<Coverage>), Error> {
+        let (snapshot, reading) = join(
+            self.cache.get_or_read(
+                refresh.fresh,
+                refresh.ask(|| self.connection.inventory().snapshot()),
+            ),
+            self.metrics.now(self.quantities),
+        )
+        .await;
+        let (mut snapshot, reading) = (snapshot?, reading?);
+        let shown = self
+            .page
+            .select(select_nodes(self.args, &snapshot.inventory.hosts)?)
+            .into_iter()
+            .filter(|host| host.has_gpus());
+        let nodes = shown.map(|host| host.name().to_owned()).collect();
+        let reading = self.metrics.or_read_exporters(reading, nodes).await;
+        let coverage = self
+            .metrics
+            .measure(&mut snapshot, reading.as_ref())
+            .as_ref()
+            .map(Coverage::from);
+        // The health of published nodes is unknown, so `--status` needs listed nodes.
+        let snapshot = if self.args.status.is_some() {
+            snapshot.listed()?
+        } else {
+            snapshot
+        };
+        if refresh.first {
+            warn_of_missing_rights(&snapshot, self.context);
+        }
+        Ok((snapshot, coverage))
+    }
+}
+
+/// A page of nodes.
+struct SelectedNodes<'a> {
+    hosts: Vec<&'a NodeUsage>,
+    contexts: RowContexts<'a>,
+    /// Number of matching nodes on all pages.
+    total: usize,
+    coverage: Option<Coverage>,
 }
 
 /// Live metrics that the table shows.
@@ -109,50 +155,72 @@ fn quantities(args: &GetNodes, format: Format) -> &'static [Quantity] {
     }
 }
 
-/// Lists the nodes with the value of a label.
-fn labels_listing(
-    selected: &[&NodeUsage],
-    key: &str,
-    total: usize,
+/// Lists the nodes with their GPUs, or with the value of a label.
+fn listing(
+    args: &GetNodes,
+    nodes: &SelectedNodes<'_>,
     options: &ListOptions,
     context: &Context,
 ) -> Listing {
-    let hosts: Vec<&NodeDetails> = selected.iter().map(|host| &host.details).collect();
-    let look = context.terminal.style();
-    let table = |format, headers| labels::of_nodes_table(&hosts, key, format, headers, look);
-    Listing::new(
-        options,
-        &labels::of_nodes(&hosts, key, total),
-        "items",
-        nodes::names(selected),
-        table,
-    )
+    let key = args
+        .label
+        .as_deref()
+        .or(args.gpu_type.as_deref().filter(|text| is_key(text)));
+    let listing = match key {
+        Some(key) => labels_listing(nodes, key, options, context),
+        None => nodes_listing(args, nodes, options, context),
+    };
+    listing.none("no nodes found")
 }
 
-/// Lists the nodes with their GPUs. The total includes the nodes of all pages.
-fn nodes_listing(
-    args: &GetNodes,
-    selected: &[&NodeUsage],
-    (total, coverage): (usize, Option<Coverage>),
+fn labels_listing(
+    nodes: &SelectedNodes<'_>,
+    key: &str,
     options: &ListOptions,
     context: &Context,
 ) -> Listing {
-    let (names, look) = (nodes::names(selected), context.terminal.style());
+    let (hosts, contexts) = (&nodes.hosts, nodes.contexts);
+    let details: Vec<&NodeDetails> = hosts.iter().map(|host| &host.details).collect();
+    let look = context.terminal.style();
+    let table =
+        |format, headers| labels::of_nodes_table(&details, contexts, key, format, headers, look);
+    let document = labels::of_nodes(&details, contexts, key, nodes.total);
+    let names = contexts.qualify(view::names(hosts));
+    Listing::new(options, &document, "items", names, table)
+}
+
+fn nodes_listing(
+    args: &GetNodes,
+    nodes: &SelectedNodes<'_>,
+    options: &ListOptions,
+    context: &Context,
+) -> Listing {
+    let SelectedNodes {
+        hosts,
+        contexts,
+        total,
+        coverage,
+    } = nodes;
+    let (names, look) = (
+        contexts.qualify(view::names(hosts)),
+        context.terminal.style(),
+    );
     if args.gpu_detail {
-        let table = |format, headers| node_table::detail_table(selected, format, headers, look);
-        let document = nodes::details(selected, total, coverage);
+        let table =
+            |format, headers| node_table::detail_table(hosts, *contexts, format, headers, look);
+        let document = view::details(hosts, *contexts, *total, *coverage);
         return Listing::new(options, &document, "items", names, table);
     }
     let table = |format, headers| {
         let footer = if context.terminal.stdout_is_terminal() && format != Format::Csv {
-            node_table::footer(selected)
+            node_table::footer(hosts)
         } else {
             String::new()
         };
         let (labels, now) = (args.show_labels, context.now());
-        node_table::table(selected, format, headers, labels, look, now) + &footer
+        node_table::table(hosts, *contexts, format, headers, labels, look, now) + &footer
     };
-    let document = nodes::list(selected, total, coverage);
+    let document = view::list(hosts, *contexts, *total, *coverage);
     Listing::new(options, &document, "items", names, table)
 }
 
@@ -202,15 +270,23 @@ fn select_nodes<'h>(args: &GetNodes, hosts: &'h [NodeUsage]) -> Result<Vec<&'h N
                 .is_none_or(|gpu_type| has_type(host, gpu_type))
         })
         .collect();
-    match args.list.sort_by {
-        None | Some(NodeSortKey::Name) => {}
-        Some(NodeSortKey::Status) => selected.sort_by_key(|host| host.health),
-        Some(NodeSortKey::Gpus) => selected.sort_by_key(|host| std::cmp::Reverse(host.gpus.total)),
-        Some(NodeSortKey::Free) => selected.sort_by_key(|host| std::cmp::Reverse(host.gpus.free())),
-        Some(NodeSortKey::Type) => selected.sort_by_key(|host| host.gpu_type()),
-        Some(NodeSortKey::Age) => {
-            selected.sort_by_key(|host| std::cmp::Reverse(host.details.created_at));
-        }
-    }
+    sort_nodes(args, &mut selected, |host| host);
     Ok(selected)
+}
+
+/// Sorts nodes. Without a sort key, keeps their order.
+fn sort_nodes<T>(args: &GetNodes, rows: &mut [T], host: impl Fn(&T) -> &NodeUsage) {
+    let compare = |a: &T, b: &T| {
+        let (a, b) = (host(a), host(b));
+        match args.list.sort_by {
+            None => Ordering::Equal,
+            Some(NodeSortKey::Name) => natural::compare(a.name(), b.name()),
+            Some(NodeSortKey::Status) => a.health.cmp(&b.health),
+            Some(NodeSortKey::Gpus) => b.gpus.total.cmp(&a.gpus.total),
+            Some(NodeSortKey::Free) => b.gpus.free().cmp(&a.gpus.free()),
+            Some(NodeSortKey::Type) => a.gpu_type().cmp(&b.gpu_type()),
+            Some(NodeSortKey::Age) => b.details.created_at.cmp(&a.details.created_at),
+        }
+    };
+    rows.sort_by(compare);
 }

@@ -8,6 +8,7 @@ pub(crate) mod dry_run;
 pub(crate) mod error;
 pub(crate) mod failure;
 pub(crate) mod http;
+pub(crate) mod kube_contexts;
 pub(crate) mod kubeconfig;
 pub(crate) mod lenient;
 pub(crate) mod list;

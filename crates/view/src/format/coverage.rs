@@ -36,6 +36,20 @@ pub struct Coverage {
     pub samples_dropped: u64,
 }
 
+impl Coverage {
+    /// Adds up the coverage of several clusters. Returns `None` if none of them has metrics.
+    pub fn sum(clusters: impl IntoIterator<Item = Option<Self>>) -> Option<Self> {
+        let add = |a: Self, b: Self| Self {
+            gpus: a.gpus + b.gpus,
+            gpus_sampled: a.gpus_sampled + b.gpus_sampled,
+            gpus_stale: a.gpus_stale + b.gpus_stale,
+            samples: a.samples + b.samples,
+            samples_dropped: a.samples_dropped + b.samples_dropped,
+        };
+        clusters.into_iter().flatten().reduce(add)
+    }
+}
+
 impl From<&Readings> for Coverage {
     fn from(readings: &Readings) -> Self {
         let count = |filter: fn(&Reading) -> bool| {
@@ -195,6 +209,22 @@ mod tests {
             of(Some(8), none, mean(Some(30.0), 1)),
             "mean of 0 of 8 held, 8 unknown; slices 30% (1 measured)"
         );
+    }
+
+    #[test]
+    fn coverage_of_several_clusters_is_a_sum() {
+        let cluster = |gpus, gpus_sampled| Coverage {
+            gpus,
+            gpus_sampled,
+            ..Coverage::default()
+        };
+        let sum = |clusters: &[Option<Coverage>]| {
+            Coverage::sum(clusters.iter().copied()).map(|sum| (sum.gpus, sum.gpus_sampled))
+        };
+        // The second cluster has no metrics, so the sums are 8 + 4 devices and 6 + 4 samples.
+        let clusters = [Some(cluster(8, 6)), None, Some(cluster(4, 4))];
+        assert_eq!(sum(&clusters), Some((12, 10)));
+        assert_eq!(sum(&[None, None]), None);
     }
 
     #[test]

@@ -11,6 +11,7 @@ pub mod jsonpath;
 pub(crate) mod named_lines;
 pub mod objects;
 pub mod parts;
+pub mod row_contexts;
 pub mod selection;
 pub mod table;
 pub mod text;

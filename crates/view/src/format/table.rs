@@ -6,6 +6,7 @@ use tabled::settings::object::Columns;
 use tabled::settings::{Alignment, Padding, Style};
 use unicode_width::UnicodeWidthStr;
 
+use super::row_contexts::RowContexts;
 use super::text;
 use super::text::clean;
 use crate::{Format, TextStyle};
@@ -170,6 +171,18 @@ impl Table {
             "a row has a cell for every column"
         );
         self.rows.push(cells);
+    }
+
+    /// Adds a first column with the context of each row, if contexts are shown. A row after the
+    /// last context is the total.
+    pub(crate) fn with_contexts(mut self, contexts: RowContexts<'_>) -> Self {
+        if contexts.is_shown() {
+            self.columns.insert(0, left("CONTEXT"));
+            for (row, cells) in self.rows.iter_mut().enumerate() {
+                cells.insert(0, contexts.of(row).unwrap_or("total").into());
+            }
+        }
+        self
     }
 
     /// Renders the table in the given format.

@@ -11,6 +11,7 @@ pub mod metrics;
 pub mod report;
 pub(crate) mod report_bars;
 pub mod report_capacity;
+pub mod report_contexts;
 pub mod report_document;
 pub mod report_html;
 pub mod report_message;

@@ -14,6 +14,8 @@ pub(crate) const UNNAMED: &str = "(none)";
 /// A group of workloads with its GPU-hours.
 #[derive(Default)]
 pub struct Group {
+    /// The kubeconfig context of its cluster, if the report covers several.
+    pub context: Option<String>,
     /// `None` for the pods that belong to no group.
     pub name: Option<String>,
     /// The keys that the report groups by, with this group's values.
@@ -77,7 +79,13 @@ pub fn joined(values: &[Option<String>]) -> Option<String> {
 
 /// Returns the names of the groups as shown in the table.
 pub fn names(report: &GpuHourReport<'_>) -> Vec<String> {
-    let name = |group: &Group| group.name.clone().unwrap_or_else(|| UNNAMED.to_owned());
+    let name = |group: &Group| {
+        let name = group.name.as_deref().unwrap_or(UNNAMED);
+        match &group.context {
+            Some(context) => format!("{context}/{name}"),
+            None => name.to_owned(),
+        }
+    };
     report.groups.iter().map(name).collect()
 }
 

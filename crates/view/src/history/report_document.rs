@@ -35,6 +35,9 @@ pub struct ReportDocument<'a> {
 /// The GPU-hours of a group.
 #[derive(JsonSchema, Serialize)]
 struct GroupItem<'a> {
+    /// The kubeconfig context of the cluster, with `--all-contexts`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    context: Option<&'a str>,
     group: Option<&'a str>,
     /// The value of the group for each key of `--by`.
     keys: BTreeMap<&'a str, Option<&'a str>>,
@@ -150,6 +153,7 @@ impl<'a> From<&'a Group> for GroupItem<'a> {
                 .map(rounded),
         });
         Self {
+            context: group.context.as_deref(),
             group: group.name.as_deref(),
             keys: group
                 .keys

@@ -11,6 +11,9 @@ use gpuctl_core::stats::history::gpu_hours::GpuHours;
 use gpuctl_core::stats::history::top_owner::TopOwner;
 use gpuctl_core::stats::history::workload_use::WorkloadUse;
 
+/// Maximum number of workloads among the largest wasters.
+pub const MOST_WASTERS: usize = 15;
+
 /// Facts about a report that are not part of its table.
 pub struct ReportPage {
     /// Name of the cluster.

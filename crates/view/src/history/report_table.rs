@@ -87,9 +87,17 @@ fn currency_note(report: &GpuHourReport<'_>) -> Option<String> {
 
 impl GpuHourReport<'_> {
     pub(crate) fn columns(&self) -> Vec<Column> {
-        if self.of_jobs {
-            return OF_JOBS.to_vec();
+        let mut columns = match self.of_jobs {
+            true => OF_JOBS.to_vec(),
+            false => self.hour_columns(),
+        };
+        if self.has_contexts() {
+            columns.insert(0, left("CONTEXT"));
         }
+        columns
+    }
+
+    fn hour_columns(&self) -> Vec<Column> {
         let mut columns = OF_HOURS.to_vec();
         if self.has_capacity() {
             columns.splice(1..1, OF_CAPACITY);
@@ -103,20 +111,32 @@ impl GpuHourReport<'_> {
     /// Returns the cells of a row in the order of the columns, as text if `shown` is true and
     /// otherwise for CSV.
     pub(crate) fn cells(&self, group: &Group, unnamed: &str, shown: bool) -> Vec<String> {
-        if self.of_jobs {
-            job_cells(group, unnamed, shown)
-        } else {
-            let mut cells = hour_cells(group, unnamed, shown);
-            let optional = |value: Option<f64>| optional(value, shown);
-            if self.has_capacity() {
-                let numbers = numbers(group).unwrap_or_default();
-                cells.splice(1..1, numbers.map(optional));
-            }
-            if self.budgeted {
-                cells.splice(1..1, budget_numbers(group).map(optional));
-            }
-            cells
+        let mut cells = match self.of_jobs {
+            true => job_cells(group, unnamed, shown),
+            false => self.cells_of_hours(group, unnamed, shown),
+        };
+        if self.has_contexts() {
+            // The total belongs to no context, so its name is in the first column.
+            let first = match &group.context {
+                Some(context) => context.clone(),
+                None => cells.first_mut().map(std::mem::take).unwrap_or_default(),
+            };
+            cells.insert(0, first);
         }
+        cells
+    }
+
+    fn cells_of_hours(&self, group: &Group, unnamed: &str, shown: bool) -> Vec<String> {
+        let mut cells = hour_cells(group, unnamed, shown);
+        let optional = |value: Option<f64>| optional(value, shown);
+        if self.has_capacity() {
+            let numbers = numbers(group).unwrap_or_default();
+            cells.splice(1..1, numbers.map(optional));
+        }
+        if self.budgeted {
+            cells.splice(1..1, budget_numbers(group).map(optional));
+        }
+        cells
     }
 }
 

@@ -9,6 +9,7 @@ use gpuctl_core::stats::logs::remaining::Remaining;
 
 use super::remaining::RemainingTime;
 use crate::format::coverage::{Coverage, memory_of, rounded, utilization_cell};
+use crate::format::row_contexts::RowContexts;
 use crate::format::table::{Cell, Column, Table, left, percentages, right};
 use crate::format::text::{bar, clean, labels, status_color};
 use crate::{Format, TextStyle};
@@ -39,6 +40,9 @@ pub struct JobList {
 #[derive(JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct JobItem {
+    /// The kubeconfig context of its cluster, with `--all-contexts`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    context: Option<String>,
     /// The name that other commands accept.
     job_id: String,
     name: String,
@@ -102,6 +106,7 @@ impl From<&JobRow> for JobItem {
             figures,
         } = row;
         Self {
+            context: None,
             job_id: job.name.clone(),
             name: job.display_name.clone(),
             namespace: job.namespace.clone(),
@@ -146,10 +151,19 @@ pub(crate) fn whole_percent(Percent(percent): Percent) -> u8 {
     percent.clamp(0.0, 100.0).floor() as u8
 }
 
-pub fn list(rows: &[JobRow], total: usize, coverage: Option<Coverage>) -> JobList {
+pub fn list(
+    rows: &[JobRow],
+    contexts: RowContexts<'_>,
+    total: usize,
+    coverage: Option<Coverage>,
+) -> JobList {
+    let item = |(index, row): (usize, &JobRow)| JobItem {
+        context: contexts.owned(index),
+        ..JobItem::from(row)
+    };
     JobList {
         total,
-        items: rows.iter().map(JobItem::from).collect(),
+        items: rows.iter().enumerate().map(item).collect(),
         coverage,
     }
 }
@@ -158,6 +172,7 @@ pub fn list(rows: &[JobRow], total: usize, coverage: Option<Coverage>) -> JobLis
 /// only on request.
 pub fn table(
     rows: &[JobRow],
+    contexts: RowContexts<'_>,
     format: Format,
     headers: bool,
     labels: bool,
@@ -172,7 +187,7 @@ pub fn table(
     for row in rows {
         table.row(columns.cells(row, style, now));
     }
-    table.show(format, headers, style)
+    table.with_contexts(contexts).show(format, headers, style)
 }
 
 /// The optional columns of a list, and the format of its cells.

@@ -9,6 +9,7 @@ use serde::Serialize;
 use super::numbers::GpuNumbers;
 use crate::format::coverage;
 use crate::format::coverage::{Coverage, rounded};
+use crate::format::row_contexts::RowContexts;
 use crate::format::text::clean;
 use gpuctl_core::model::values::quantity;
 use gpuctl_core::model::{Celsius, Percent, Watts};
@@ -27,6 +28,9 @@ pub struct NodeList {
 #[derive(JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeItem {
+    /// The kubeconfig context of its cluster, with `--all-contexts`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    context: Option<String>,
     pub node_name: String,
     /// `null` when the node is not visible.
     status: Option<&'static str>,
@@ -95,6 +99,7 @@ pub fn slices(slices: &BTreeMap<String, Count>) -> BTreeMap<String, SliceItem> {
 impl From<&NodeUsage> for NodeItem {
     fn from(host: &NodeUsage) -> Self {
         Self {
+            context: None,
             node_name: host.name().to_owned(),
             status: host.health.known_word(),
             reason: host.reason.clone(),
@@ -127,10 +132,19 @@ pub(crate) fn memory(text: Option<&String>) -> Option<String> {
         .map(quantity::binary)
 }
 
-pub fn list(hosts: &[&NodeUsage], total: usize, coverage: Option<Coverage>) -> NodeList {
+pub fn list(
+    hosts: &[&NodeUsage],
+    contexts: RowContexts<'_>,
+    total: usize,
+    coverage: Option<Coverage>,
+) -> NodeList {
+    let item = |(index, host): (usize, &&NodeUsage)| NodeItem {
+        context: contexts.owned(index),
+        ..NodeItem::from(*host)
+    };
     NodeList {
         total,
-        items: hosts.iter().map(|host| NodeItem::from(*host)).collect(),
+        items: hosts.iter().enumerate().map(item).collect(),
         coverage,
     }
 }
@@ -263,14 +277,23 @@ pub struct DetailList {
 #[derive(JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct DetailItem {
+    /// The kubeconfig context of its cluster, with `--all-contexts`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    context: Option<String>,
     node_name: String,
     gpu_count: u64,
     gpus: Vec<GpuItem>,
     gpu_slices: BTreeMap<String, SliceItem>,
 }
 
-pub fn details(hosts: &[&NodeUsage], total: usize, coverage: Option<Coverage>) -> DetailList {
-    let item = |host: &&NodeUsage| DetailItem {
+pub fn details(
+    hosts: &[&NodeUsage],
+    contexts: RowContexts<'_>,
+    total: usize,
+    coverage: Option<Coverage>,
+) -> DetailList {
+    let item = |(index, host): (usize, &&NodeUsage)| DetailItem {
+        context: contexts.owned(index),
         node_name: host.name().to_owned(),
         gpu_count: host.gpus.total,
         gpus: gpus(host),
@@ -278,7 +301,7 @@ pub fn details(hosts: &[&NodeUsage], total: usize, coverage: Option<Coverage>) -
     };
     DetailList {
         total,
-        items: hosts.iter().map(item).collect(),
+        items: hosts.iter().enumerate().map(item).collect(),
         coverage,
     }
 }

@@ -1,30 +1,43 @@
 //! Renders which free GPUs are usable.
 
-use std::collections::BTreeMap;
-
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::format::table::{Table, left, right};
+use super::free_lines::{MOST_MOVES, dash, fitting, stranded};
+use crate::format::row_contexts::RowContexts;
+use crate::format::table::{Cell, Column, Table, left, right};
 use crate::format::text::{clean, count};
 use crate::{Format, TextStyle};
 use gpuctl_core::model::counting::free::{FreeGpus, Move};
-use gpuctl_core::model::counting::stranded::{Stranded, StrandedBy};
-use gpuctl_core::model::values::quantity;
-
-/// Maximum number of pods that are suggested for moving.
-const MOST_MOVES: usize = 5;
+use gpuctl_core::model::counting::stranded::Stranded;
 
 /// The JSON output of `free`.
 #[derive(JsonSchema, Serialize)]
 pub struct FreeAnswer<'a> {
     total: usize,
     pub items: Vec<FreeItem<'a>>,
+    /// The GPUs of all contexts, with `--all-contexts`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sum: Option<FreeSum>,
+}
+
+/// Sums over all groups. A gang cannot use several clusters, so gangs have no sum.
+#[derive(JsonSchema, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct FreeSum {
+    gpu_total: u64,
+    gpu_free: u64,
+    gpu_stranded: u64,
+    gpu_lost: u64,
+    gpu_cordoned: u64,
 }
 
 #[derive(JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FreeItem<'a> {
+    /// The kubeconfig context of the cluster, with `--all-contexts`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    context: Option<&'a str>,
     gpu_type: &'a str,
     /// Value of the node label that `--by` selects; `null` without `--by`.
     domain: Option<&'a str>,
@@ -88,10 +101,27 @@ struct MoveItem {
     to: String,
 }
 
-pub fn answer(groups: &[FreeGpus], slots: Option<u64>) -> FreeAnswer<'_> {
+pub fn answer<'a>(
+    groups: &'a [FreeGpus],
+    contexts: RowContexts<'a>,
+    slots: Option<u64>,
+) -> FreeAnswer<'a> {
+    let item = |(index, group): (usize, &'a FreeGpus)| FreeItem {
+        context: contexts.of(index),
+        ..item(group, slots)
+    };
+    let items: Vec<FreeItem<'a>> = groups.iter().enumerate().map(item).collect();
+    let sum = || FreeSum {
+        gpu_total: items.iter().map(|item| item.gpu_total).sum(),
+        gpu_free: items.iter().map(|item| item.gpu_free).sum(),
+        gpu_stranded: items.iter().map(|item| item.gpu_stranded).sum(),
+        gpu_lost: items.iter().map(|item| item.gpu_lost).sum(),
+        gpu_cordoned: items.iter().map(|item| item.gpu_cordoned).sum(),
+    };
     FreeAnswer {
         total: groups.len(),
-        items: groups.iter().map(|group| item(group, slots)).collect(),
+        sum: contexts.is_shown().then(sum),
+        items,
     }
 }
 
@@ -123,6 +153,7 @@ fn item(group: &FreeGpus, slots: Option<u64>) -> FreeItem<'_> {
         to,
     };
     FreeItem {
+        context: None,
         gpu_type: &group.gpu_type,
         domain: group.domain.as_deref(),
         exclusive_pool: group.exclusive_pool.as_deref(),
@@ -165,8 +196,14 @@ fn stranded_item(stranded: &Stranded) -> StrandedItem<'_> {
 }
 
 /// Renders the groups and the stranded GPUs as text, and how many jobs with `slots` GPUs each would
-/// fit.
-pub fn text(groups: &[FreeGpus], slots: Option<u64>, headers: bool, style: TextStyle) -> String {
+/// fit. Several contexts have a row with their total.
+pub fn text(
+    groups: &[FreeGpus],
+    contexts: RowContexts<'_>,
+    slots: Option<u64>,
+    headers: bool,
+    style: TextStyle,
+) -> String {
     if groups.is_empty() {
         return String::new();
     }
@@ -178,165 +215,75 @@ pub fn text(groups: &[FreeGpus], slots: Option<u64>, headers: bool, style: TextS
     columns.push(right("TOTAL"));
     columns.extend(has_lost.then(|| right("LOST")));
     columns.extend([right("FREE"), left("LARGEST GANG"), left("BLOCKS")]);
+    let total: Vec<Cell> = columns.iter().map(|column| total(groups, column)).collect();
     let mut table = Table::new(columns);
     for group in groups {
-        let gang = group.largest_gang();
-        let blocks: Vec<String> = group
-            .sizes_of_blocks()
-            .iter()
-            .map(|(gpus, nodes)| format!("{nodes} × {gpus}"))
-            .collect();
-        let gpus = count(gang.nodes * gang.gpus_per_node, "GPU");
-        let gang = match gang.nodes {
-            0 => "-".to_owned(),
-            nodes => format!("{gpus} on {}", count(nodes, "node")),
-        };
-        let mut cells = vec![group.gpu_type.clone().into()];
-        cells.extend(group.domain.as_ref().map(|domain| dash(domain).into()));
-        let pool = || {
-            group
-                .exclusive_pool
-                .as_ref()
-                .map_or_else(|| "-".to_owned(), |pool| format!("pool {pool}"))
-        };
-        cells.extend(exclusive.then(|| pool().into()));
-        cells.push(group.total.to_string().into());
-        cells.extend(has_lost.then(|| group.lost.to_string().into()));
-        cells.extend([
-            group.free().to_string().into(),
-            gang.into(),
-            dash(&blocks.join(", ")).into(),
-        ]);
-        table.row(cells);
+        table.row(cells(group, exclusive, has_lost));
     }
-    let mut text = table.show(Format::Table, headers, style);
-    groups
-        .iter()
-        .flat_map(stranded)
-        .for_each(|line| text.push_str(&format!("stranded: {line}\n")));
+    let shows_total = contexts.is_shown() && groups.len() > 1;
+    if shows_total {
+        table.row(total);
+    }
+    let mut text = table
+        .with_contexts(contexts)
+        .show(Format::Table, headers, style);
+    let prefix = |index: usize| {
+        contexts.of(index).map_or(String::new(), |context| {
+            format!("context {}: ", clean(context))
+        })
+    };
+    for (index, group) in groups.iter().enumerate() {
+        for line in stranded(group) {
+            text.push_str(&format!("stranded: {}{line}\n", prefix(index)));
+        }
+    }
     if let Some(slots) = slots {
-        groups
-            .iter()
-            .for_each(|group| text.push_str(&fitting(group, slots)));
+        for (index, group) in groups.iter().enumerate() {
+            text.push_str(&format!("{}{}", prefix(index), fitting(group, slots)));
+        }
     }
     text
 }
 
-fn dash(text: &str) -> String {
-    if text.is_empty() {
-        "-".to_owned()
-    } else {
-        text.to_owned()
-    }
-}
-
-/// GPUs on several nodes that are stranded for the same reason.
-#[derive(Default)]
-struct Together<'a> {
-    gpus: u64,
-    nodes: Vec<&'a str>,
-    /// Amount of the missing resource that the holder has.
-    amount: u64,
-}
-
-/// Renders the stranded GPUs with a line for each cause, detail and holder.
-fn stranded(group: &FreeGpus) -> Vec<String> {
-    let mut lines: BTreeMap<(StrandedBy, Option<&str>, Option<&str>), Together<'_>> =
-        BTreeMap::new();
-    for stranded in &group.stranded {
-        let holder = stranded.holder.as_ref().map(|(name, _)| name.as_str());
-        let line = lines
-            .entry((stranded.by, stranded.detail.as_deref(), holder))
-            .or_default();
-        line.gpus += stranded.gpus;
-        line.nodes.push(&stranded.node);
-        line.amount += stranded.holder.as_ref().map_or(0, |(_, amount)| *amount);
-    }
-    let mut texts = Vec::new();
-    for (
-        (cause, detail, holder),
-        Together {
-            gpus,
-            nodes,
-            amount,
-        },
-    ) in lines
-    {
-        let location = match nodes.as_slice() {
-            [node] => format!("on {}", clean(node)),
-            nodes => format!("on {} nodes", nodes.len()),
-        };
-        let detail = detail.map_or(String::new(), |detail| format!(" ({})", clean(detail)));
-        let reason = match cause {
-            StrandedBy::Cordoned => ", cordoned".to_owned(),
-            StrandedBy::NodeFaulty => format!(", faulty{detail}"),
-            StrandedBy::Taint => format!(", tainted{detail}"),
-            StrandedBy::Cpu => format!(" without enough free CPU{}", held(holder, &cpus(amount))),
-            StrandedBy::Memory => format!(
-                " without enough free memory{}",
-                held(holder, &quantity::binary(amount))
-            ),
-        };
-        texts.push(format!(
-            "{gpus} {} {location}{reason}",
-            clean(&group.gpu_type)
-        ));
-    }
-    texts
-}
-
-/// Formats an amount of CPU, given in thousandths.
-fn cpus(milli: u64) -> String {
-    if milli.is_multiple_of(1000) {
-        count(milli / 1000, "CPU")
-    } else {
-        format!("{}.{} CPUs", milli / 1000, milli % 1000 / 100)
-    }
-}
-
-fn held(holder: Option<&str>, amount: &str) -> String {
-    holder.map_or(String::new(), |holder| {
-        format!(" (most held by {}: {amount})", clean(holder))
-    })
-}
-
-fn fitting(group: &FreeGpus, slots: u64) -> String {
-    let mut domain = group
-        .domain
-        .as_ref()
-        .map_or(String::new(), |domain| format!(" {}", clean(&dash(domain))));
-    domain.push_str(
-        &group
+/// The cells of a group. The column of pools and the column of lost GPUs are optional.
+fn cells(group: &FreeGpus, exclusive: bool, has_lost: bool) -> Vec<Cell> {
+    let gang = group.largest_gang();
+    let blocks: Vec<String> = group
+        .sizes_of_blocks()
+        .iter()
+        .map(|(gpus, nodes)| format!("{nodes} × {gpus}"))
+        .collect();
+    let gpus = count(gang.nodes * gang.gpus_per_node, "GPU");
+    let gang = match gang.nodes {
+        0 => "-".to_owned(),
+        nodes => format!("{gpus} on {}", count(nodes, "node")),
+    };
+    let mut cells: Vec<Cell> = vec![group.gpu_type.clone().into()];
+    cells.extend(group.domain.as_ref().map(|domain| dash(domain).into()));
+    let pool = || {
+        group
             .exclusive_pool
             .as_ref()
-            .map_or(String::new(), |pool| format!(" in pool {}", clean(pool))),
-    );
-    let (jobs_now, moves) = (group.jobs(slots), group.moves(slots, MOST_MOVES));
-    let verb = if jobs_now == 1 { "fits" } else { "fit" };
-    let mut line = format!(
-        "{}{domain}: {} of {slots} {verb} now",
-        clean(&group.gpu_type),
-        count(jobs_now, "job")
-    );
-    if !moves.is_empty() {
-        let moves_text: Vec<String> = moves
-            .iter()
-            .map(|single_move| {
-                format!(
-                    "{} ({}) from {} to {}",
-                    clean(&single_move.pod),
-                    count(single_move.gpus, "GPU"),
-                    clean(&single_move.from),
-                    clean(&single_move.to)
-                )
-            })
-            .collect();
-        line.push_str(&format!(
-            "; {} after moving {}",
-            jobs_now + 1,
-            moves_text.join(", ")
-        ));
+            .map_or_else(|| "-".to_owned(), |pool| format!("pool {pool}"))
+    };
+    cells.extend(exclusive.then(|| pool().into()));
+    cells.push(group.total.to_string().into());
+    cells.extend(has_lost.then(|| group.lost.to_string().into()));
+    cells.extend([
+        group.free().to_string().into(),
+        gang.into(),
+        dash(&blocks.join(", ")).into(),
+    ]);
+    cells
+}
+
+/// The cell of a column in the row with the total of several contexts.
+fn total(groups: &[FreeGpus], column: &Column) -> Cell {
+    let sum = |value: fn(&FreeGpus) -> u64| groups.iter().map(value).sum::<u64>().to_string();
+    match column.title {
+        "TOTAL" => sum(|group| group.total).into(),
+        "LOST" => sum(|group| group.lost).into(),
+        "FREE" => sum(FreeGpus::free).into(),
+        _ => "".into(),
     }
-    line.push('\n');
-    line
 }

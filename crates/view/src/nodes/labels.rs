@@ -9,6 +9,7 @@ use gpuctl_core::model::NodeDetails;
 use gpuctl_core::model::facts::gpu::is_type_label;
 
 use super::node_description::LabelItem;
+use crate::format::row_contexts::RowContexts;
 use crate::format::table::{Table, left};
 use crate::{Format, TextStyle};
 
@@ -52,26 +53,36 @@ pub struct LabelList {
 #[derive(JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct NodeValue {
+    /// The kubeconfig context of its cluster, with `--all-contexts`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    context: Option<String>,
     node_name: String,
     label_key: String,
     /// `null` on a node without the label.
     label_value: Option<String>,
 }
 
-pub fn of_nodes(hosts: &[&NodeDetails], key: &str, total: usize) -> LabelList {
-    let item = |host: &&NodeDetails| NodeValue {
+pub fn of_nodes(
+    hosts: &[&NodeDetails],
+    contexts: RowContexts<'_>,
+    key: &str,
+    total: usize,
+) -> LabelList {
+    let item = |(index, host): (usize, &&NodeDetails)| NodeValue {
+        context: contexts.owned(index),
         node_name: host.node.name.clone(),
         label_key: key.to_owned(),
         label_value: host.node.labels.get(key).cloned(),
     };
     LabelList {
         total,
-        items: hosts.iter().map(item).collect(),
+        items: hosts.iter().enumerate().map(item).collect(),
     }
 }
 
 pub fn of_nodes_table(
     hosts: &[&NodeDetails],
+    contexts: RowContexts<'_>,
     key: &str,
     format: Format,
     headers: bool,
@@ -89,7 +100,7 @@ pub fn of_nodes_table(
                 .into(),
         ]);
     }
-    table.show(format, headers, style)
+    table.with_contexts(contexts).show(format, headers, style)
 }
 
 /// The GPU labels of many nodes, with their pools.

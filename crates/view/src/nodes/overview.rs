@@ -9,9 +9,10 @@ use gpuctl_core::model::counting::inventory;
 use gpuctl_core::model::{Consumer, Consumers, Count, HeldUse, Inventory, NodeHealth, NodeUsage};
 use gpuctl_core::stats::exporters::node_exporter::{ClusterStorage, FabricPorts, Machines};
 
-use super::numbers::{GpuNumbers, withheld_text};
+use super::numbers::{GpuNumbers, WITHHELD, withheld, withheld_text};
 use crate::TextStyle;
 use crate::format::coverage::{Coverage, basis, percent, rate};
+use crate::format::table::{Cell, Column, percentages, right};
 use crate::format::text::{bar, clean, count, or_dash, paint};
 
 /// The data shown in an overview.
@@ -85,7 +86,8 @@ struct StorageStat {
     used_capacity: Option<String>,
     available_capacity: Option<String>,
     utilization_rate: Option<f64>,
-    /// One of `ceph`, `longhorn`, `volumes` and `disks`.
+    /// One of `ceph`, `longhorn`, `volumes` and `disks`, or `several` in the sum of clusters with
+    /// different sources.
     source: Option<&'static str>,
 }
 
@@ -331,4 +333,37 @@ fn node_text(overview: &Overview, style: TextStyle) -> String {
         parts.push(paint(&faulty_text, Some(colored::Color::Red), style));
     }
     format!("{}: {}", overview.total_nodes, parts.join(", "))
+}
+
+/// Columns of [`Overview::row`].
+pub(super) const ROW_COLUMNS: [Column; 9] = [
+    right("NODES"),
+    right("FAULTY").yielding(),
+    right("GPUS"),
+    right("ALLOCATED"),
+    right("FREE"),
+    WITHHELD[0].yielding(),
+    WITHHELD[1].yielding(),
+    percentages("UTIL"),
+    right("WAITING"),
+];
+
+impl Overview {
+    /// The cells of a cluster in a table of several clusters. GPUs are whole devices, and waiting
+    /// ones are requested by pods without a node.
+    pub(super) fn row(&self) -> Vec<Cell> {
+        let utilization = self.utilization.map(|rate| Percent(rate * 100.0));
+        let [lost, cordoned] = withheld(self.gpus);
+        vec![
+            self.total_nodes.to_string().into(),
+            self.faulty_nodes.to_string().into(),
+            self.gpu_total.to_string().into(),
+            or_dash(self.gpu_allocated).into(),
+            or_dash(self.gpu_free).into(),
+            lost,
+            cordoned,
+            percent(utilization).into(),
+            or_dash(self.waiting_gpus).into(),
+        ]
+    }
 }

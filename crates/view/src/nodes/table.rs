@@ -12,6 +12,7 @@ use gpuctl_core::model::{Count, NodeHealth, NodeUsage};
 use super::document::gpus;
 use super::numbers::{WITHHELD, withheld, withheld_text};
 use crate::format::coverage::percent;
+use crate::format::row_contexts::RowContexts;
 use crate::format::table::{Cell, Table, left, percentages, right};
 use crate::format::text::{count, joined, labels, or_dash};
 use crate::{Format, TextStyle};
@@ -65,6 +66,7 @@ fn types(host: &NodeUsage) -> String {
 /// column, on request.
 pub fn table(
     hosts: &[&NodeUsage],
+    contexts: RowContexts<'_>,
     format: Format,
     headers: bool,
     show_labels: bool,
@@ -72,7 +74,7 @@ pub fn table(
     now: Timestamp,
 ) -> String {
     if format == Format::Table && style.width.is_some() {
-        return compact(hosts, headers, show_labels, style);
+        return compact(hosts, contexts, headers, show_labels, style);
     }
     let wide = matches!(format, Format::Wide | Format::Csv);
     let sliced = format == Format::Csv || hosts.iter().any(|host| !host.slices.is_empty());
@@ -121,12 +123,18 @@ pub fn table(
         cells.extend(show_labels.then(|| labels(&host.details.node.labels).into()));
         table.row(cells);
     }
-    table.show(format, headers, style)
+    table.with_contexts(contexts).show(format, headers, style)
 }
 
 /// Renders nodes for a terminal. Slices and reasons are in the column of free GPUs, so that a node
 /// fits on one line.
-fn compact(hosts: &[&NodeUsage], headers: bool, show_labels: bool, style: TextStyle) -> String {
+fn compact(
+    hosts: &[&NodeUsage],
+    contexts: RowContexts<'_>,
+    headers: bool,
+    show_labels: bool,
+    style: TextStyle,
+) -> String {
     let mut columns = vec![
         left("NAME"),
         left("STATUS"),
@@ -168,7 +176,9 @@ fn compact(hosts: &[&NodeUsage], headers: bool, show_labels: bool, style: TextSt
         cells.extend(show_labels.then(|| labels(&host.details.node.labels).into()));
         table.row(cells);
     }
-    table.show(Format::Table, headers, style)
+    table
+        .with_contexts(contexts)
+        .show(Format::Table, headers, style)
 }
 
 /// Formats the free GPUs of a node, such as `2/8`, `8/8 cordoned` or `4/7 1g.10gb`. Includes only
@@ -256,6 +266,7 @@ pub fn footer(hosts: &[&NodeUsage]) -> String {
 /// Renders the devices of several nodes as a table.
 pub fn detail_table(
     hosts: &[&NodeUsage],
+    contexts: RowContexts<'_>,
     format: Format,
     headers: bool,
     style: TextStyle,
@@ -270,8 +281,10 @@ pub fn detail_table(
         left("HOLDER").yielding(),
     ])
     .with_wide();
-    for host in hosts {
+    let mut gpu_contexts = Vec::new();
+    for (index, host) in hosts.iter().enumerate() {
         for gpu in gpus(host) {
+            gpu_contexts.extend(contexts.of(index));
             table.row(vec![
                 host.name().into(),
                 gpu.gpu_id.into(),
@@ -297,5 +310,7 @@ pub fn detail_table(
             ]);
         }
     }
-    table.show(format, headers, style)
+    table
+        .with_contexts(RowContexts::new(&gpu_contexts))
+        .show(format, headers, style)
 }

@@ -20,6 +20,7 @@ use gpuctl_core::stats::score::selection::Scored;
 use gpuctl_core::stats::score::value::{Band, Score};
 
 use super::{Format, TextStyle};
+use crate::format::row_contexts::RowContexts;
 use crate::jobs::list::JobRow;
 use crate::jobs::{events, list as jobs};
 use crate::nodes::pool_use::PoolUse;
@@ -166,6 +167,7 @@ fn jobs_fit() {
     .collect();
     insta::assert_snapshot!(at_widths(|format, style| jobs::table(
         &rows,
+        RowContexts::NONE,
         format,
         true,
         false,
@@ -184,6 +186,7 @@ fn nodes_fit() {
     let hosts: Vec<&NodeUsage> = hosts.iter().collect();
     insta::assert_snapshot!(at_widths(|format, style| node_table::table(
         &hosts,
+        RowContexts::NONE,
         format,
         true,
         false,
@@ -335,7 +338,14 @@ fn workloads_fit() {
     let refs: Vec<&Workload> = workloads.iter().collect();
     insta::assert_snapshot!(
         "workloads",
-        at_widths(|format, style| workloads::table(&refs, format, true, style, now()))
+        at_widths(|format, style| workloads::table(
+            &refs,
+            RowContexts::NONE,
+            format,
+            true,
+            style,
+            now()
+        ))
     );
     let rows: Vec<ConsumerRow<'_>> = workloads
         .iter()
@@ -453,7 +463,16 @@ fn labels_of_nodes_fit() {
         ..NodeDetails::default()
     };
     let hosts = [&host, &bare];
-    let values = |format, style| labels::of_nodes_table(&hosts, "gpuctl/pool", format, true, style);
+    let values = |format, style| {
+        labels::of_nodes_table(
+            &hosts,
+            RowContexts::NONE,
+            "gpuctl/pool",
+            format,
+            true,
+            style,
+        )
+    };
     insta::assert_snapshot!("node_labels", at_widths(values));
     insta::assert_snapshot!(
         "gpu_labels",

@@ -11,6 +11,7 @@ use serde::Serialize;
 use gpuctl_core::model::facts::workload::WorkloadState;
 use gpuctl_core::model::{GpuCount, Workload};
 
+use crate::format::row_contexts::RowContexts;
 use crate::format::table::{Cell, Table, left, right};
 use crate::format::text::{clean, plain_name, status_line};
 use crate::{Format, TextStyle};
@@ -25,6 +26,9 @@ pub struct WorkloadList {
 #[derive(JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct WorkloadItem {
+    /// The kubeconfig context of its cluster, with `--all-contexts`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    context: Option<String>,
     kind: String,
     name: String,
     namespace: String,
@@ -56,8 +60,9 @@ pub(super) fn end(workload: &Workload) -> Option<i64> {
     }
 }
 
-pub fn list(workloads: &[&Workload], total: usize) -> WorkloadList {
-    let item = |workload: &&Workload| WorkloadItem {
+pub fn list(workloads: &[&Workload], contexts: RowContexts<'_>, total: usize) -> WorkloadList {
+    let item = |(index, workload): (usize, &&Workload)| WorkloadItem {
+        context: contexts.owned(index),
         kind: workload.top.kind.clone(),
         name: workload.top.name.clone(),
         namespace: workload.top.namespace.clone(),
@@ -77,7 +82,7 @@ pub fn list(workloads: &[&Workload], total: usize) -> WorkloadList {
         source: SOURCE,
     };
     WorkloadList {
-        data: workloads.iter().map(item).collect(),
+        data: workloads.iter().enumerate().map(item).collect(),
         total,
     }
 }
@@ -106,6 +111,7 @@ pub(super) fn color(standing: WorkloadState) -> Option<colored::Color> {
 /// Renders workloads as a table.
 pub fn table(
     workloads: &[&Workload],
+    contexts: RowContexts<'_>,
     format: Format,
     headers: bool,
     style: TextStyle,
@@ -143,7 +149,7 @@ pub fn table(
         cells.extend(wide.then(|| workload.top.uid.clone().into()));
         table.row(cells);
     }
-    table.show(format, headers, style)
+    table.with_contexts(contexts).show(format, headers, style)
 }
 
 /// Returns the number of devices and slices that a workload holds.

@@ -15,10 +15,7 @@ use gpuctl_cluster::Connection;
 use gpuctl_core::error::Error;
 use gpuctl_core::model::UnixSeconds;
 use gpuctl_core::stats::history::workload_use::WorkloadUses;
-use gpuctl_view::history::report_page::{PreviousWindow, ReportPage};
-
-/// Maximum number of workloads among the largest wasters.
-const MOST_WASTERS: usize = 15;
+use gpuctl_view::history::report_page::{MOST_WASTERS, PreviousWindow, ReportPage};
 
 /// What the page needs to know about the report's own window.
 pub(super) struct ReportWindow<'a> {
@@ -30,13 +27,16 @@ pub(super) struct ReportWindow<'a> {
     pub without_data: u64,
 }
 
-/// Returns the configured name of the cluster, or else the name of its context.
+/// Returns the configured name of the cluster, or else the name of its context. The configured name
+/// does not apply to all contexts.
 pub(super) fn cluster_name(
+    args: &Report,
     history: &ClusterHistory<'_>,
     context: &Context,
 ) -> Result<String, Error> {
     let config = context.config()?;
     let configured = config.text("cluster.name").map_err(Error::usage)?;
+    let configured = configured.filter(|_| !args.all_contexts);
     Ok(configured.unwrap_or_else(|| history.cluster.clone()))
 }
 

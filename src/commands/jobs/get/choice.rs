@@ -1,5 +1,7 @@
 //! Selects jobs by the arguments of `get jobs`.
 
+use std::cmp::Ordering;
+
 use crate::cli::jobs::get::{GetJobs, JobSortKey};
 use crate::context::Context;
 use crate::lookup::{self, LookupPurpose};
@@ -33,16 +35,20 @@ pub(super) async fn job_selector(
     })
 }
 
-/// Builds an error for each name in the arguments without a job.
+/// Returns the names in the arguments without a job.
+pub(super) fn absent_names(args: &GetJobs, selection: &Selection) -> Vec<String> {
+    let is_missing = |name: &&String| !selection.jobs.iter().any(|job| has_name(job, name));
+    args.names.iter().filter(is_missing).cloned().collect()
+}
+
+/// Builds an error for each name without a job.
 pub(super) async fn missing_names(
-    args: &GetJobs,
-    selection: &Selection,
+    names: &[String],
     connection: &Connection,
     context: &Context,
 ) -> Vec<Error> {
-    let is_missing = |name: &&String| !selection.jobs.iter().any(|job| has_name(job, name));
     let mut errors = Vec::new();
-    for name in args.names.iter().filter(is_missing) {
+    for name in names {
         // The lookup's error suggests existing names.
         let job = past_jobs::job(context, connection, name, LookupPurpose::Read).await;
         errors.extend(job.err());
@@ -119,15 +125,22 @@ pub(super) fn select_jobs(
         })
         .filter(|(_, state)| status.is_none_or(|status| state.status == status))
         .collect();
-    match args.list.sort_by {
-        None => {}
-        Some(JobSortKey::Name) => {
-            selected.sort_by(|a, b| natural::compare(&a.0.name, &b.0.name));
-        }
-        Some(JobSortKey::Age) => selected.sort_by_key(|(job, _)| std::cmp::Reverse(job.created_at)),
-        Some(JobSortKey::Status) => selected.sort_by_key(|(_, state)| state.status),
-        Some(JobSortKey::Gpu) => selected.sort_by_key(|(job, _)| std::cmp::Reverse(job.gpus())),
-        Some(JobSortKey::Kind) => selected.sort_by_key(|(job, _)| job.kind),
-    }
+    sort_jobs(args, &mut selected, |(job, state)| (job, state));
     selected
+}
+
+/// Sorts jobs. Without a sort key, keeps their order.
+pub(super) fn sort_jobs<T>(args: &GetJobs, rows: &mut [T], parts: impl Fn(&T) -> (&Job, &State)) {
+    let compare = |a: &T, b: &T| {
+        let ((a, a_state), (b, b_state)) = (parts(a), parts(b));
+        match args.list.sort_by {
+            None => Ordering::Equal,
+            Some(JobSortKey::Name) => natural::compare(&a.name, &b.name),
+            Some(JobSortKey::Age) => b.created_at.cmp(&a.created_at),
+            Some(JobSortKey::Status) => a_state.status.cmp(&b_state.status),
+            Some(JobSortKey::Gpu) => b.gpus().cmp(&a.gpus()),
+            Some(JobSortKey::Kind) => a.kind.cmp(&b.kind),
+        }
+    };
+    rows.sort_by(compare);
 }

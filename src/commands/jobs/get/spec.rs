@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use super::choice::{job_selector, missing_names, select_jobs, warn_of};
+use super::choice::{absent_names, job_selector, missing_names, select_jobs, warn_of};
 use crate::cli::args::format::ListFormat;
 use crate::cli::args::list::PAGE_SIZE;
 use crate::cli::jobs::get::GetJobs;
@@ -20,6 +20,12 @@ use gpuctl_view::jobs::specification::{StoredFile, specification};
 /// Rejects options that only a table supports.
 pub(super) fn check(args: &GetJobs) -> Result<(), Error> {
     let is_spec = matches!(args.list.print.output, ListFormat::Spec);
+    if is_spec && args.all_contexts {
+        return Err(
+            Error::usage("`-o spec` cannot be combined with `--all-contexts`")
+                .hint("gpuctl get job NAME -o spec --context CONTEXT"),
+        );
+    }
     match (is_spec, args.at.is_some(), args.list.watch) {
         (true, true, _) => Err(Error::usage(
             "`-o spec` cannot be combined with `--at`: Prometheus does not store the YAML",
@@ -43,7 +49,8 @@ pub(super) async fn run(
     warn_of(&selection, context);
     let namespace = filter.namespace.as_deref();
     lookup::check_empty(connection, namespace, selection.jobs.is_empty()).await?;
-    let mut errors = missing_names(args, &selection, connection, context).await;
+    let absent = absent_names(args, &selection);
+    let mut errors = missing_names(&absent, connection, context).await;
     let jobs = select_jobs(args, selection.jobs, &filter);
     if jobs.is_empty() && errors.is_empty() {
         context.terminal.note("no jobs found");

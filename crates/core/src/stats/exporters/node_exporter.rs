@@ -31,6 +31,34 @@ pub struct Machines {
     pub rdma: Option<FabricPorts>,
 }
 
+impl Machines {
+    /// Adds up several clusters. A part that one of them does not report is unknown in the sum.
+    pub fn sum(clusters: &[Self]) -> Self {
+        let storages: Option<Vec<ClusterStorage>> =
+            clusters.iter().map(|one| one.storage).collect();
+        let storage = storages.and_then(|storages| {
+            storages.into_iter().reduce(|a, b| ClusterStorage {
+                total: a.total + b.total,
+                used: a.used + b.used,
+                source: if a.source == b.source {
+                    a.source
+                } else {
+                    "several"
+                },
+            })
+        });
+        let ports: Option<Vec<FabricPorts>> = clusters.iter().map(|one| one.rdma).collect();
+        let rdma = ports.and_then(|ports| {
+            ports.into_iter().reduce(|a, b| FabricPorts {
+                ports: a.ports + b.ports,
+                active: a.active + b.active,
+                gigabits: a.gigabits.into_iter().chain(b.gigabits).reduce(f64::max),
+            })
+        });
+        Self { storage, rdma }
+    }
+}
+
 /// Selector for local disks, which count once per node. A file system that several nodes mount
 /// counts only once.
 const LOCAL: &str =
@@ -141,6 +169,45 @@ mod tests {
     #[test]
     fn query_parses_as_promql() {
         promql_parser::parser::parse(&query()).unwrap();
+    }
+
+    #[test]
+    fn sum_of_clusters_is_unknown_if_one_of_them_is() {
+        let cluster = |total, source, gigabits| Machines {
+            storage: Some(ClusterStorage {
+                total,
+                used: 1.0,
+                source,
+            }),
+            rdma: Some(FabricPorts {
+                ports: 8,
+                active: 6,
+                gigabits,
+            }),
+        };
+        let sum = Machines::sum(&[
+            cluster(10.0, "ceph", Some(400.0)),
+            cluster(20.0, "disks", None),
+        ]);
+        // Storage is 10 + 20 bytes with 1 + 1 used, and 6 + 6 of 8 + 8 ports are active.
+        let expected = Machines {
+            storage: Some(ClusterStorage {
+                total: 30.0,
+                used: 2.0,
+                source: "several",
+            }),
+            rdma: Some(FabricPorts {
+                ports: 16,
+                active: 12,
+                gigabits: Some(400.0),
+            }),
+        };
+        assert_eq!(sum, expected);
+        let unknown = Machines::default();
+        assert_eq!(
+            Machines::sum(&[cluster(10.0, "ceph", None), unknown]),
+            unknown
+        );
     }
 
     #[test]

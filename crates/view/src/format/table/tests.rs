@@ -25,6 +25,26 @@ fn columns_align_by_what_a_terminal_shows() {
 }
 
 #[test]
+fn contexts_are_the_first_column() {
+    let contexts = RowContexts::new(&["prod"]);
+    let with_contexts = table().with_contexts(contexts);
+    assert_eq!(
+        with_contexts.show(Format::Table, true, LOOK),
+        "CONTEXT NAME         GPU\nprod    qwen2         16\ntotal   模型,a\\u{1b}   -\n"
+    );
+    assert_eq!(
+        with_contexts.show(Format::Csv, true, LOOK).lines().next(),
+        Some("context,name,gpu")
+    );
+    assert_eq!(
+        table()
+            .with_contexts(RowContexts::NONE)
+            .show(Format::Table, true, LOOK),
+        table().show(Format::Table, true, LOOK)
+    );
+}
+
+#[test]
 fn optional_columns_disappear_on_narrow_terminals() {
     let mut table = Table::new([
         left("NAME"),
