@@ -30,7 +30,7 @@ pub(super) fn check_nodes(
     unread: &[String],
 ) -> Vec<DoctorCheck> {
     let mut checks: Vec<DoctorCheck> = check_rights(snapshot).into_iter().collect();
-    checks.extend(check_stacks(&snapshot.inventory, readings, stack, unread));
+    checks.extend(check_stacks(snapshot, readings, stack, unread));
     checks.extend(readings.and_then(check_unmatched));
     checks.extend(readings.into_iter().flat_map(check_quantities));
     checks.extend(check_siblings(&snapshot.inventory));

@@ -3,7 +3,7 @@
 
 use gpuctl_core::model::Node;
 use gpuctl_core::model::counting::capacity::{Amounts, lacking};
-use gpuctl_core::model::counting::device_demand::device_class;
+use gpuctl_core::model::counting::device_claims::device_class;
 use gpuctl_core::model::facts::resource::is_device;
 use gpuctl_manifest::render::PodRules;
 
