@@ -131,6 +131,8 @@ fn the_chart_renders_the_same_objects_as_the_manifests() {
         Some(&expected)
     );
 
+    values_reach_the_pods();
+
     scene.admin.run(&[
         "label",
         "namespace",
@@ -176,4 +178,98 @@ fn the_chart_renders_the_same_objects_as_the_manifests() {
         "name",
     ]);
     assert!(!leftovers.contains("gpuctl"), "{leftovers}");
+}
+
+/// Values for receivers, prices, claims, scheduling and alerts.
+const VALUES: &str = "\
+fullnameOverride: two
+imagePullSecrets: [{name: registry}]
+nodeSelector: {pool: system}
+tolerations: [{key: system, operator: Exists}]
+score: {extraArgs: [--threshold, '30'], state: {size: 16Mi}}
+report:
+  prices: {currency: EUR, gpu_hour: 1.8}
+  budget: {default: {gpu_hours: 5}}
+  send: ['smtp://mail.example.com?from=a@example.com&to=b@example.com']
+  sendFromSecret: true
+  files: {claim: reports}
+  extraArgs: [--ettr]
+prometheusRule: {enabled: true}
+";
+
+fn values_reach_the_pods() {
+    let file = cluster().folder().join("chart-values.yaml");
+    std::fs::write(&file, VALUES).unwrap();
+    let rendered = objects(&helm(&[
+        "template",
+        "gpuctl",
+        CHART,
+        "--namespace",
+        "gpuctl",
+        "--values",
+        file.to_str().unwrap(),
+    ]));
+    let by_name = |kind: &str, name: &str| &rendered[&format!("\"{kind}\" \"{name}\"")];
+    let cron = &by_name("CronJob", "two-report")["spec"]["jobTemplate"]["spec"]["template"]["spec"];
+    let args: Vec<&str> = cron["containers"][0]["args"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|word| word.as_str().unwrap())
+        .collect();
+    assert_eq!(
+        args[5..],
+        [
+            "-o",
+            "html",
+            "--config",
+            "/etc/gpuctl/config.yaml",
+            "--prices=/etc/gpuctl-report/prices.yaml",
+            "--budget=/etc/gpuctl-report/budget.yaml",
+            "--send=/reports/",
+            "--send=smtp://mail.example.com?from=a@example.com&to=b@example.com",
+            "--send",
+            "--execute",
+            "--ettr"
+        ]
+    );
+    assert_eq!(
+        cron["volumes"][2]["persistentVolumeClaim"]["claimName"],
+        "reports"
+    );
+    let data = &by_name("ConfigMap", "two-report")["data"];
+    let prices: Value = serde_saphyr::from_str(data["prices.yaml"].as_str().unwrap()).unwrap();
+    assert_eq!(prices["currency"], "EUR");
+    let score = &by_name("Deployment", "two-score")["spec"]["template"]["spec"];
+    for pod in [cron, score] {
+        assert_eq!(
+            (
+                &pod["imagePullSecrets"][0]["name"],
+                &pod["nodeSelector"]["pool"],
+                &pod["tolerations"][0]["key"],
+                &pod["serviceAccountName"]
+            ),
+            (
+                &"registry".into(),
+                &"system".into(),
+                &"system".into(),
+                &"two".into()
+            )
+        );
+    }
+    assert_eq!(
+        score["volumes"][1]["persistentVolumeClaim"]["claimName"],
+        "two-state"
+    );
+    by_name("PersistentVolumeClaim", "two-state");
+    let component = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/deploy/prometheus/prometheusrule.yaml"
+    );
+    let component = objects(&std::fs::read_to_string(component).unwrap());
+    let expected = component.values().next().unwrap();
+    assert_eq!(
+        by_name("PrometheusRule", "two-score")["spec"],
+        expected["spec"]
+    );
 }

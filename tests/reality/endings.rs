@@ -171,6 +171,81 @@ fn a_copy_refused_by_the_container_fails_with_the_reason() {
     scene.gpuctl(&["delete", "job", "copy", "--force"]).ok();
 }
 
+/// Creates a claim `results` with a volume in a folder of the real node.
+fn claim_results(scene: &Scene, volume: &str) {
+    let folder = crate::support::cluster()
+        .on_real_node(0, |node| node.data())
+        .join(volume);
+    std::fs::create_dir_all(&folder).unwrap();
+    scene.admin.apply(&json!({"apiVersion": "v1", "kind": "List", "items": [
+        {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": volume}, "spec": {
+            "capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], "storageClassName": "by-hand",
+            "claimRef": {"namespace": scene.name, "name": "results"},
+            "local": {"path": format!("/var/lib/gpuctl-sandbox/{volume}")},
+            "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [
+                {"key": "kubernetes.io/hostname", "operator": "In", "values": ["gpu-real-0"]}]}]}}}},
+        {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "results", "namespace": scene.name}, "spec": {
+            "accessModes": ["ReadWriteOnce"], "storageClassName": "by-hand", "resources": {"requests": {"storage": "1Gi"}}}},
+    ]}));
+}
+
+/// The pod of a copy needs `sleep`, which such an image does not have.
+#[test]
+fn an_image_without_a_shell_leads_to_another_image() {
+    let scene = Scene::new("real-bare");
+    claim_results(&scene, "bare");
+    let extra = "job: {name: bare, max_runtime: 6s, retries: 0}\n\
+        environment: {image: 'registry.k8s.io/pause:3.10.1', command: [/pause]}\n\
+        storage: {workdirs: [{pvc: results, path: /out}]}";
+    scene.train("bare", "", extra);
+    scene.until("bare", "failed", None);
+    let target = file("bare").display().to_string();
+    let refused = scene.gpuctl(&["cp", "bare:/out/x", &target]);
+    assert_ne!(refused.code, 0, "{}", refused.out);
+    refused
+        .says("cannot read the claims")
+        .says("mount the claim in a job whose image has `sh`, `sleep` and `tar`");
+    scene.gpuctl(&["delete", "job", "bare"]).ok();
+}
+
+/// Only the claim outlives the pods, so another pod with the same paths reads it.
+#[test]
+fn results_are_copied_after_the_end() {
+    let scene = Scene::new("real-after");
+    claim_results(&scene, "after");
+    scene.train(
+        "done",
+        "mkdir -p /out/model && echo weights > /out/model/file && echo gone > /tmp/file",
+        "storage: {workdirs: [{pvc: results, path: /out}]}",
+    );
+    scene.until("done", "succeeded", None);
+    let local = file("after");
+    let target = local.display().to_string();
+    scene
+        .gpuctl(&["cp", "done:/out/model", &target])
+        .ok()
+        .says("starting pod real-after/done-cp-");
+    assert_eq!(
+        std::fs::read_to_string(local.join("file")).unwrap(),
+        "weights\n"
+    );
+    scene
+        .gpuctl(&["cp", "done:/tmp/file", &target])
+        .exits(4)
+        .says("these paths still exist: /out (claim results)");
+    scene.gpuctl(&["cp", "done:/out/nothing", &target]).exits(4);
+    eventually("the pods are removed", || {
+        let pods = scene
+            .admin
+            .json(&["get", "pods", "-n", "real-after", "-l", "gpuctl/copy-of"]);
+        match pods["items"].as_array() {
+            Some(pods) if pods.is_empty() => Ok(()),
+            _ => Err(pods),
+        }
+    });
+    scene.gpuctl(&["delete", "job", "done"]).ok();
+}
+
 /// Notebook images often run as a non-root user.
 #[test]
 fn a_non_root_user_can_write_a_fresh_volume() {

@@ -18,6 +18,7 @@ pub mod load;
 mod logs;
 mod lws;
 mod manifests;
+pub mod node_requirements;
 pub mod nodes;
 mod parts;
 mod persona;

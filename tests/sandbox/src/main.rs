@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use gpuctl_sandbox::binaries::{Binaries, Extras, cache_folder};
 use gpuctl_sandbox::exporter::Exporter;
-use gpuctl_sandbox::{Cluster, Hardware, Options, Persona, Tty, load, nodes, real_node};
+use gpuctl_sandbox::{Cluster, Hardware, Options, Persona, Tty, load, node_requirements, nodes};
 
 const USAGE: &str = "usage: cargo sandbox [up] [--real-node] | down | status | picture LINE [KEYS …]
   up           build missing parts, start the cluster, show gpuctl on it (the default)
@@ -90,7 +90,10 @@ fn up(real_node: bool) -> Result<()> {
         println!("the sandbox already runs; `cargo sandbox down` stops it");
         return print_access(&folder);
     }
-    if let Some(unmet_requirement) = real_node.then(real_node::unmet_requirement).flatten() {
+    if let Some(unmet_requirement) = real_node
+        .then(node_requirements::unmet_requirement)
+        .flatten()
+    {
         bail!("{unmet_requirement}");
     }
     Binaries::ready(Extras {

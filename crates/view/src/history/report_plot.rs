@@ -26,6 +26,8 @@ const HEIGHT: u32 = 320;
 /// Height of a group's bar, and of the space around all bars, in pixels.
 const ROW: u32 = 28;
 const AROUND_ROWS: u32 = 70;
+/// Minimum number of bars that a plot of groups has room for, so that its axis stays legible.
+const LEAST_ROWS: u32 = 3;
 /// Maximum length of a group's name in letters. They fit into `NAME_WIDTH` pixels.
 const NAME_LENGTH: usize = 30;
 const NAME_WIDTH: u32 = 250;
@@ -173,7 +175,10 @@ fn draw_columns(svg: &mut String, bars: &[Bar], longest: f64, unit: &str) -> Res
 
 fn draw_rows(svg: &mut String, bars: &[Bar], longest: f64) -> Result<(), PlotError> {
     let rows = u32::try_from(bars.len()).unwrap_or(u32::MAX);
-    let height = rows.saturating_mul(ROW).saturating_add(AROUND_ROWS);
+    let height = rows
+        .max(LEAST_ROWS)
+        .saturating_mul(ROW)
+        .saturating_add(AROUND_ROWS);
     let area = SVGBackend::with_string(svg, (WIDTH, height)).into_drawing_area();
     let positions = (0..bars.len().saturating_sub(1)).into_segmented();
     let mut chart = ChartBuilder::on(&area)

@@ -7,7 +7,7 @@ use std::process::{Command, ExitCode};
 
 use anyhow::{Context, Result};
 use gpuctl_sandbox::binaries::{Binaries, Extras, missing};
-use gpuctl_sandbox::real_node::{UnmetRequirement, unmet_requirement};
+use gpuctl_sandbox::node_requirements::{UnmetRequirement, unmet_requirement};
 
 const USAGE: &str = "usage: cargo reality [--slow] [-- OPTIONS OF THE TESTS]
   Runs the tests that need a real kubelet. They need Linux, root, a C compiler, Rust and Go.
