@@ -74,7 +74,7 @@ pub(super) fn host_use(
             .for_each(|consumer| used += consumer.requests);
         used
     });
-    let mut usage = NodeUsage {
+    with_closed_units(NodeUsage {
         cpu_used_milli: used.map(|used| used.cpu_milli),
         memory_used_bytes: used.map(|used| used.memory_bytes),
         details: host,
@@ -85,7 +85,11 @@ pub(super) fn host_use(
         types,
         holders: holders.into_values().collect(),
         devices: None,
-    };
+    })
+}
+
+/// Marks the units of a node that accepts no new pods.
+fn with_closed_units(mut usage: NodeUsage) -> NodeUsage {
     if closed(&usage).is_some() {
         usage.gpus.close();
         usage.slices.values_mut().for_each(Count::close);
