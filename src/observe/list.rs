@@ -271,7 +271,10 @@ mod tests {
             size,
             default_size: 2,
         };
-        let rows = |page: PageOptions| page.including_previous().select((0..10).collect::<Vec<u32>>());
+        let rows = |page: PageOptions| {
+            page.including_previous()
+                .select((0..10).collect::<Vec<u32>>())
+        };
         // The second page of three rows ends at the sixth row.
         assert_eq!(rows(page(Some(2), Some(3))), [0, 1, 2, 3, 4, 5]);
         assert_eq!(rows(page(Some(2), None)), [0, 1, 2, 3]);

@@ -141,7 +141,7 @@ impl<'s> NodeDevices<'s> {
                 steps: MOST_STEPS,
                 node: self,
             };
-            if !search.place(Place::default())? {
+            if !search.place(SearchPosition::default())? {
                 break;
             }
             let taken = search.taken;
@@ -186,7 +186,7 @@ impl<'s> NodeDevices<'s> {
 
 /// The next device to allocate.
 #[derive(Clone, Copy, Default)]
-struct Place {
+struct SearchPosition {
     claim: usize,
     request: usize,
     alternative: Option<usize>,
@@ -200,7 +200,7 @@ struct Place {
 /// A device that the pod being placed takes.
 #[derive(Clone, Copy)]
 struct TakenDevice {
-    place: Place,
+    place: SearchPosition,
     device: usize,
     is_admin: bool,
 }
@@ -215,21 +215,21 @@ struct Search<'n, 's, 'd> {
 
 impl Search<'_, '_, '_> {
     /// Allocates the device at `place` and all that follow. Returns `None` after too many steps.
-    fn place(&mut self, place: Place) -> Option<bool> {
+    fn place(&mut self, place: SearchPosition) -> Option<bool> {
         self.steps = self.steps.checked_sub(1)?;
         let claims = self.claims;
         let Some(claim) = claims.get(place.claim) else {
             return Some(true);
         };
         let Some(request) = claim.requests.get(place.request) else {
-            return self.place(Place {
+            return self.place(SearchPosition {
                 claim: place.claim + 1,
-                ..Place::default()
+                ..SearchPosition::default()
             });
         };
         let Some(alternative) = place.alternative else {
             for alternative in 0..request.alternatives.len() {
-                if self.place(Place {
+                if self.place(SearchPosition {
                     alternative: Some(alternative),
                     ..place
                 })? {
@@ -246,10 +246,10 @@ impl Search<'_, '_, '_> {
             false => matched.count,
         };
         if place.number >= wanted {
-            return self.place(Place {
+            return self.place(SearchPosition {
                 claim: place.claim,
                 request: place.request + 1,
-                ..Place::default()
+                ..SearchPosition::default()
             });
         }
         let missing = wanted - place.number;
@@ -274,7 +274,7 @@ impl Search<'_, '_, '_> {
 
     fn try_candidates(
         &mut self,
-        place: Place,
+        place: SearchPosition,
         matched: &MatchedDemand<'_>,
         candidates: &[usize],
         missing: u64,
@@ -290,7 +290,7 @@ impl Search<'_, '_, '_> {
             }
             let is_taken = self.take(place, matched, device);
             if is_taken {
-                if self.place(Place {
+                if self.place(SearchPosition {
                     number: place.number + 1,
                     start: device + 1,
                     ..place
@@ -313,7 +313,7 @@ impl Search<'_, '_, '_> {
     }
 
     /// Takes a device if its counters, its taints and the claim's constraints allow it.
-    fn take(&mut self, place: Place, matched: &MatchedDemand<'_>, device: usize) -> bool {
+    fn take(&mut self, place: SearchPosition, matched: &MatchedDemand<'_>, device: usize) -> bool {
         let demand = matched.demand;
         let in_same_claim =
             |taken: &TakenDevice| taken.device == device && taken.place.claim == place.claim;
@@ -338,7 +338,7 @@ impl Search<'_, '_, '_> {
         is_reserved
     }
 
-    fn meets_constraints(&self, place: Place, device: usize) -> bool {
+    fn meets_constraints(&self, place: SearchPosition, device: usize) -> bool {
         let constraints = self.claims[place.claim].constraints.iter();
         let value =
             |device: usize, attribute: &str| self.node.devices[device].1.attributes.get(attribute);
@@ -367,7 +367,7 @@ impl Search<'_, '_, '_> {
     }
 
     /// Returns true if the constraint applies to the request of a place.
-    fn is_constrained(&self, constraint: &DeviceConstraint, place: Place) -> bool {
+    fn is_constrained(&self, constraint: &DeviceConstraint, place: SearchPosition) -> bool {
         let request = &self.claims[place.claim].requests[place.request];
         let alternative = &request.alternatives[place.alternative.unwrap_or(0)];
         let full_name = format!("{}/{}", request.name, alternative.demand.name);

@@ -88,7 +88,7 @@ impl DeviceClaims {
                 Self::None
             }
             Ok(resources) => Self::Compared(resources),
-            Err(reason) => Self::NotEvaluated(reason),
+            Err(NotComparable(what)) => Self::NotEvaluated(what),
         }
     }
 
@@ -155,6 +155,9 @@ impl DeviceClaims {
     }
 }
 
+/// What cannot be compared, as a phrase.
+struct NotComparable(String);
+
 /// A pod's demands, compared with all devices.
 struct DemandComparison<'d> {
     pod: &'d PodDevices,
@@ -167,12 +170,14 @@ struct DemandComparison<'d> {
 
 impl<'d> DemandComparison<'d> {
     /// Evaluates the selectors. Returns the reason if one cannot be evaluated.
-    fn new(pod: &'d PodDevices, supply: &'d DeviceSupply) -> Result<Self, String> {
-        let matches: Result<Vec<_>, String> = demands(pod)
+    fn new(pod: &'d PodDevices, supply: &'d DeviceSupply) -> Result<Self, NotComparable> {
+        let matches: Result<Vec<_>, NotComparable> = demands(pod)
             .map(|demand| {
                 demand.matches(supply).map(Rc::new).ok_or_else(|| {
                     let class = &demand.class;
-                    format!("devices of class {class} (CEL expressions, or shared devices)")
+                    NotComparable(format!(
+                        "devices of class {class} (CEL expressions, or shared devices)"
+                    ))
                 })
             })
             .collect();
@@ -188,7 +193,7 @@ impl<'d> DemandComparison<'d> {
     fn resources(
         &self,
         plugins: impl Fn(&str, &str) -> bool,
-    ) -> Result<Vec<ComparedDevices>, String> {
+    ) -> Result<Vec<ComparedDevices>, NotComparable> {
         let (explicit, extended) = (&self.pod.claims, &self.pod.extended);
         // A single demand is counted in devices. Several demands compete for the same devices, so
         // the number of pods that get all of their devices is counted.
@@ -227,7 +232,9 @@ impl<'d> DemandComparison<'d> {
                 Some(demand) => self.devices(node, demand, &claims),
                 None => self.capacity(node, &claims),
             };
-            let capacity = capacity.ok_or("device claims with too many possible combinations")?;
+            let capacity = capacity.ok_or_else(|| {
+                NotComparable("device claims with too many possible combinations".to_owned())
+            })?;
             let served = resources
                 .iter_mut()
                 .filter(|devices| by_claim(&devices.resource));
