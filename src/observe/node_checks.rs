@@ -169,7 +169,10 @@ fn check_quantities(readings: &Readings) -> Vec<DoctorCheck> {
     const FAMILIES: [Family; 4] = [
         ("utilization", |device| device.utilization.is_some()),
         ("memory", |device| device.memory_used.is_some()),
-        ("power", |device| device.power.is_some()),
+        // The power of an instance is only known for its board.
+        ("power", |device| {
+            device.power.or(device.board_power).is_some()
+        }),
         ("temperature", |device| device.temperature.is_some()),
     ];
     let nodes: BTreeSet<&str> = readings

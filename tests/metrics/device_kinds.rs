@@ -10,9 +10,9 @@ use serde_json::{Value, json};
 use crate::past::{HOUR, Sample, ask, hours_ago, rows, store};
 use crate::support::{A100, GPU, Scene, cluster, near};
 
-/// A node of the pool `kinds` with further labels.
+/// A node of the pool `units` with further labels.
 fn labeled(name: &str, labels: &[(&str, &str)], devices: &[(&str, u32)]) -> Value {
-    let mut object = in_pool(node(name, None, devices), "kinds");
+    let mut object = in_pool(node(name, None, devices), "units");
     for (key, value) in labels {
         object["metadata"]["labels"][*key] = json!(value);
     }
@@ -23,17 +23,17 @@ fn nodes() -> Vec<Value> {
     let accelerator = |name| ("cloud.google.com/gke-accelerator", name);
     let count = ("cloud.google.com/gke-accelerator-count", "1");
     let mut volcano = labeled(
-        "kinds-volcano",
+        "units-volcano",
         &[("nvidia.com/gpu.product", "NVIDIA-A10")],
         &[("volcano.sh/vgpu-number", 10)],
     );
     volcano["metadata"]["annotations"]["volcano.sh/node-vgpu-register"] =
         json!("GPU-v,10,24576,NVIDIA-NVIDIA A10,true:");
     vec![
-        labeled("kinds-mig", &[A100], &[("nvidia.com/mig-3g.40gb", 2)]),
+        labeled("units-mig", &[A100], &[("nvidia.com/mig-3g.40gb", 2)]),
         // One L4 that GKE shares among four clients.
         labeled(
-            "kinds-gke",
+            "units-gke",
             &[
                 accelerator("nvidia-l4"),
                 count,
@@ -44,7 +44,7 @@ fn nodes() -> Vec<Value> {
         ),
         // One A100 in seven instances.
         labeled(
-            "kinds-gkemig",
+            "units-gkemig",
             &[
                 accelerator("nvidia-tesla-a100"),
                 ("cloud.google.com/gke-gpu-partition-size", "1g.5gb"),
@@ -53,7 +53,7 @@ fn nodes() -> Vec<Value> {
         ),
         // NVIDIA/k8s-device-plugin#732: the label says one replica, the node has ten units.
         labeled(
-            "kinds-count",
+            "units-count",
             &[
                 ("nvidia.com/gpu.product", "NVIDIA-A10G"),
                 ("nvidia.com/gpu.count", "1"),
@@ -63,25 +63,25 @@ fn nodes() -> Vec<Value> {
         ),
         // Eight boards with two partitions each. Only the exporter shows it.
         labeled(
-            "kinds-amd",
+            "units-amd",
             &[("amd.com/gpu.product-name", "AMD_Instinct_MI355X")],
             &[("amd.com/gpu", 16)],
         ),
-        labeled("kinds-vm", &[], &[("nvidia.com/GA102GL_A10", 2)]),
+        labeled("units-vm", &[], &[("nvidia.com/GA102GL_A10", 2)]),
         volcano,
     ]
 }
 
 /// Pods as (name, node, resource, units).
 const PODS: [(&str, &str, &str, u32); 8] = [
-    ("m0", "kinds-mig", "nvidia.com/mig-3g.40gb", 1),
-    ("m1", "kinds-mig", "nvidia.com/mig-3g.40gb", 1),
-    ("t0", "kinds-gke", GPU, 1),
-    ("t1", "kinds-gke", GPU, 1),
-    ("c0", "kinds-count", GPU, 1),
-    ("d0", "kinds-amd", "amd.com/gpu", 2),
-    ("vm", "kinds-vm", "nvidia.com/GA102GL_A10", 1),
-    ("v0", "kinds-volcano", "volcano.sh/vgpu-number", 1),
+    ("m0", "units-mig", "nvidia.com/mig-3g.40gb", 1),
+    ("m1", "units-mig", "nvidia.com/mig-3g.40gb", 1),
+    ("t0", "units-gke", GPU, 1),
+    ("t1", "units-gke", GPU, 1),
+    ("c0", "units-count", GPU, 1),
+    ("d0", "units-amd", "amd.com/gpu", 2),
+    ("vm", "units-vm", "nvidia.com/GA102GL_A10", 1),
+    ("v0", "units-volcano", "volcano.sh/vgpu-number", 1),
 ];
 
 /// Series of a MIG board, a shared board, and boards of AMD.
@@ -90,9 +90,9 @@ fn series() -> String {
     // NVIDIA/dcgm-exporter#216: GPU_UTIL is 0, and each instance has the power of the board.
     for (id, pod, active) in [(1, "m0", 0.93), (2, "m1", 0.55)] {
         let labels = format!(
-            "gpu=\"0\",UUID=\"GPU-kinds-mig\",modelName=\"NVIDIA A100-SXM4-80GB\",\
-             GPU_I_PROFILE=\"3g.40gb\",GPU_I_ID=\"{id}\",Hostname=\"kinds-mig\",\
-             container=\"main\",namespace=\"kinds\",pod=\"{pod}\""
+            "gpu=\"0\",UUID=\"GPU-units-mig\",modelName=\"NVIDIA A100-SXM4-80GB\",\
+             GPU_I_PROFILE=\"3g.40gb\",GPU_I_ID=\"{id}\",Hostname=\"units-mig\",\
+             container=\"main\",namespace=\"units\",pod=\"{pod}\""
         );
         for (name, value) in [
             ("DCGM_FI_DEV_GPU_UTIL", 0.0),
@@ -106,8 +106,8 @@ fn series() -> String {
     for pod in ["t0", "t1"] {
         writeln!(
             text,
-            "DCGM_FI_DEV_GPU_UTIL{{gpu=\"0\",UUID=\"GPU-kinds-gke\",modelName=\"NVIDIA L4\",\
-             Hostname=\"kinds-gke\",container=\"main\",namespace=\"kinds\",pod=\"{pod}\"}} 71"
+            "DCGM_FI_DEV_GPU_UTIL{{gpu=\"0\",UUID=\"GPU-units-gke\",modelName=\"NVIDIA L4\",\
+             Hostname=\"units-gke\",container=\"main\",namespace=\"units\",pod=\"{pod}\"}} 71"
         )
         .unwrap();
     }
@@ -116,10 +116,10 @@ fn series() -> String {
         let pod = if gpu == 0 { "d0" } else { "" };
         writeln!(
             text,
-            "gpu_gfx_activity{{gpu_id=\"{gpu}\",hostname=\"kinds-amd\",\
+            "gpu_gfx_activity{{gpu_id=\"{gpu}\",hostname=\"units-amd\",\
              card_series=\"AMD Instinct MI355X\",gpu_compute_partition_type=\"dpx\",\
              gpu_memory_partition_type=\"nps1\",gpu_partition_id=\"0\",container=\"main\",\
-             namespace=\"kinds\",pod=\"{pod}\"}} 30"
+             namespace=\"units\",pod=\"{pod}\"}} 30"
         )
         .unwrap();
     }
@@ -128,14 +128,14 @@ fn series() -> String {
 
 #[test]
 fn units_of_nodes_are_devices_instances_or_shares() {
-    let scene = Scene::new("kinds", 0);
+    let scene = Scene::new("units", 0);
     let admin = scene.cluster.kubectl(Persona::Admin);
     scene.cluster.add_nodes(&nodes());
     for (pod, node, resource, units) in PODS {
         let container = json!({"name": "main", "image": "busybox",
             "resources": {"limits": {resource: units.to_string()}}});
         admin.apply(
-            &json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": pod, "namespace": "kinds"},
+            &json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": pod, "namespace": "units"},
             "spec": {"nodeName": node, "containers": [container]}}),
         );
     }
@@ -149,68 +149,78 @@ fn units_of_nodes_are_devices_instances_or_shares() {
     };
     let list = scene.until(&scene.nodes(), |list| {
         // (93 + 55) / 2
-        item(list, "kinds-mig")["gpuUtilization"] == json!(74.0)
-            && item(list, "kinds-amd")["gpuUtilization"] == json!(30.0)
+        item(list, "units-mig")["gpuUtilization"] == json!(74.0)
+            && item(list, "units-amd")["gpuUtilization"] == json!(30.0)
     });
     for (name, total, slices, kind) in [
         (
-            "kinds-mig",
+            "units-mig",
             0,
             json!({"mig-3g.40gb": {"total": 2, "used": 2}}),
             "a100-80g",
         ),
         (
-            "kinds-gke",
+            "units-gke",
             0,
             json!({"gpu.shared": {"total": 4, "used": 2}}),
             "l4-24g",
         ),
         (
-            "kinds-gkemig",
+            "units-gkemig",
             0,
             json!({"mig-1g.5gb": {"total": 7, "used": 0}}),
             "a100",
         ),
         (
-            "kinds-count",
+            "units-count",
             0,
             json!({"gpu.shared": {"total": 10, "used": 1}}),
             "a10g",
         ),
         (
-            "kinds-amd",
+            "units-amd",
             0,
             json!({"dpx_nps1": {"total": 16, "used": 2}}),
             "mi355x",
         ),
-        ("kinds-vm", 2, json!({}), "a10-24g"),
+        ("units-vm", 2, json!({}), "a10-24g"),
         (
-            "kinds-volcano",
+            "units-volcano",
             0,
             json!({"gpu.shared": {"total": 10, "used": 1}}),
             "a10-24g",
         ),
     ] {
         let node = item(&list, name);
+        let counted: serde_json::Map<String, Value> = node["gpuSlices"]
+            .as_object()
+            .unwrap()
+            .iter()
+            .map(|(name, count)| {
+                let count = json!({"total": count["total"], "used": count["used"]});
+                (name.clone(), count)
+            })
+            .collect();
         assert_eq!(
-            (&node["gpuTotal"], &node["gpuSlices"], &node["gpuType"]),
+            (&node["gpuTotal"], &json!(counted), &node["gpuType"]),
             (&json!(total), &slices, &json!(kind)),
             "{node:#}"
         );
     }
-    assert_eq!(item(&list, "kinds-vm")["gpuUsed"], json!(1));
+    assert_eq!(item(&list, "units-vm")["gpuUsed"], json!(1));
 
     // The board draws 300 W, and the power of each instance is unknown.
-    let mig = scene.json(&["describe", "node", "kinds-mig"]);
+    let mig = scene.json(&["describe", "node", "units-mig"]);
     let devices = rows(&mig["gpuDetail"]);
     assert_eq!(devices.len(), 2, "{mig:#}");
     assert!(devices.iter().all(|gpu| gpu["powerWatts"].is_null()));
-    let text = scene.gpuctl(&["describe", "node", "kinds-mig"]).ok().out;
+    let text = scene.gpuctl(&["describe", "node", "units-mig"]).ok().out;
     assert!(
-        text.contains("74% mean, 55% lowest, of 2 of 2 GPUs") && text.contains("; 300 W in total"),
+        text.contains("74% mean, 55% lowest, of 2 of 2 held GPUs")
+            && text.contains("; 300 W in total"),
         "{text}"
     );
-    let amd = scene.json(&["describe", "node", "kinds-amd"]);
+    let amd = scene.json(&["describe", "node", "units-amd"]);
     assert_eq!(rows(&amd["gpuDetail"]).len(), 8, "{amd:#}");
 
     let consumers = scene.json(&["get", "consumers"]);
@@ -224,7 +234,7 @@ fn units_of_nodes_are_devices_instances_or_shares() {
     near(&stat("m0")["gpuUtilization"], 0.93);
     assert_eq!(
         (&stat("t0")["gpuShared"], &stat("m0")["gpuShared"]),
-        (&json!(true), &json!(false))
+        (&json!(1), &json!(0))
     );
     for holder in ["vm", "v0", "d0"] {
         stat(holder);
@@ -322,8 +332,8 @@ fn past() -> Vec<Sample> {
 #[test]
 fn history_of_deleted_nodes_has_the_parts_that_series_show() {
     let begin = hours_ago(3);
-    let address = store("kinds-past", past(), begin);
-    let cache = cluster().folder().join("kinds-cache");
+    let address = store("units-past", past(), begin);
+    let cache = cluster().folder().join("units-cache");
     let (start, stop) = (begin.to_string(), (begin + 2 * HOUR).to_string());
     let report = ask(
         &address,

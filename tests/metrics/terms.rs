@@ -317,7 +317,7 @@ fn a_config_file_and_every_environment_variable_are_used() {
         (&low.json()["threshold"], &low.json()["count"]),
         (&json!(20.0), &json!(0))
     );
-    low.says("are unknown: too few samples in the window");
+    low.says("2 of 2 held GPUs have too few samples in the window");
     let short = ["low", "-o", "json", "--window", "6s", "--step", "1s"];
     assert_eq!(score(&short, &[address]).ok().json()["count"], 1);
     let low = score(&short, &[address, ("THRESHOLD", "30")]).ok().json();

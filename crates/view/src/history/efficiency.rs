@@ -265,10 +265,7 @@ pub fn text(efficiency: &Efficiency, style: TextStyle) -> String {
         .covered()
         .map_or(0.0, |Percent(share)| share);
     let dropped = if efficiency.dropped > 0 {
-        format!(
-            " ({} of all devices dropped)",
-            count(efficiency.dropped, "sample")
-        )
+        format!(" ({} dropped)", count(efficiency.dropped, "sample"))
     } else {
         String::new()
     };

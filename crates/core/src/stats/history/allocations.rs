@@ -164,7 +164,7 @@ impl AllocationHistory {
     pub fn slot_of(&self, at: i64) -> Option<usize> {
         usize::try_from((at - self.span.start).div_euclid(self.slot))
             .ok()
-            .filter(|slot| *slot < self.observed.len())
+            .filter(|slot| at < self.span.end && *slot < self.observed.len())
     }
 
     /// For each slot, returns the nearest slot with samples: the last one up to the slot, or

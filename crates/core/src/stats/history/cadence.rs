@@ -31,26 +31,29 @@ pub(super) fn is_gap(length: i64, interval: i64) -> bool {
 
 /// Returns the interval that applies after each of the ascending times. It is `usual`, except where
 /// two or more neighboring gaps have another length in common, as after a change of the scrape
-/// interval.
+/// interval. The last sample before an outage or a lost scrape has the interval of the one before.
 pub(super) fn intervals(times: &[i64], usual: i64) -> Vec<i64> {
     let gap = |index: usize| Some(times.get(index + 1)? - times.get(index)?);
-    let local = |index: usize, length: i64| {
+    let local = |index: usize, length: i64, before: i64| {
+        if is_similar(length, usual) {
+            return usual;
+        }
         let same = |other: Option<i64>| other.is_some_and(|other| is_similar(other, length));
         let repeats = same(gap(index + 1)) || same(index.checked_sub(1).and_then(gap));
-        if repeats && length <= LONGEST_SLOT && !is_similar(length, usual) {
+        if repeats && length <= LONGEST_SLOT {
             // Scrape times vary by some milliseconds.
             ((length + 500) / 1000 * 1000).max(1)
         } else {
-            usual
+            before
         }
     };
-    let mut intervals: Vec<i64> = (0..times.len())
-        .map_while(|index| Some(local(index, gap(index)?)))
-        .collect();
-    if !times.is_empty() {
-        intervals.push(intervals.last().copied().unwrap_or(usual));
-    }
-    intervals
+    let mut before = usual;
+    (0..times.len())
+        .map(|index| {
+            before = gap(index).map_or(before, |length| local(index, length, before));
+            before
+        })
+        .collect()
 }
 
 fn is_similar(a: i64, b: i64) -> bool {
@@ -144,6 +147,21 @@ mod tests {
                 end: 360_000
             }]
         );
+    }
+
+    #[test]
+    fn interval_before_an_outage_is_the_one_before_it() {
+        // Five minutes at 60 s, an outage of ten minutes, and five minutes at 5 s.
+        let slow = (0..5).map(|minute| minute * 60);
+        let times: Vec<i64> = slow.chain((0..60).map(|step| 900 + step * 5)).collect();
+        let times = seconds(&times);
+        let runs = runs(&times, usual(&times).unwrap());
+        let bounds: Vec<_> = runs.iter().map(|run| (run.start, run.end)).collect();
+        assert_eq!(bounds, [(0, 300_000), (900_000, 1_200_000)]);
+        // One lost scrape at 60 s, next to more samples at 5 s, is not an outage.
+        let lossy = [0, 60, 120, 240, 300, 360].into_iter();
+        let times: Vec<i64> = lossy.chain((0..60).map(|step| 420 + step * 5)).collect();
+        assert_eq!(super::runs(&seconds(&times), 5000).len(), 1);
     }
 
     #[test]

@@ -255,8 +255,11 @@ impl Presence {
             Some(scrape) if is_gap(run.start - scrape, interval) => {
                 self.unseen[slots.between(scrape + interval, run.start)].fill(true);
             }
-            // The last scrape was before the window.
-            None if !is_gap(run.start - slots.span.start, interval) => {
+            // The last scrape was before the window, and is unknown because the window has samples:
+            // otherwise it would have been looked up.
+            None if run.start < slots.span.end
+                && !is_gap(run.start - slots.span.start, interval) =>
+            {
                 self.seen[slots.between(slots.span.start, run.start)].fill(true);
             }
             // The object is new, or monitoring began here, which is not an outage.

@@ -49,6 +49,10 @@ impl Slots {
 
     /// Returns the slot of a time, or `None` outside the window.
     pub(super) fn slot_at(self, at: i64) -> Option<usize> {
+        // The last slot can reach beyond the window.
+        if at >= self.span.end {
+            return None;
+        }
         usize::try_from((at - self.span.start).div_euclid(self.length))
             .ok()
             .filter(|slot| *slot < self.count)
@@ -66,14 +70,13 @@ impl Slots {
     /// neither overlap nor leave a gap.
     pub(super) fn between(self, from: i64, to: i64) -> Range<usize> {
         let slot = |at: i64| {
+            if at >= self.span.end {
+                return self.count;
+            }
             let slot = (at - self.span.start).div_euclid(self.length).max(0);
             usize::try_from(slot).unwrap_or(0).min(self.count)
         };
-        let end = if to >= self.span.end {
-            self.count
-        } else {
-            slot(to)
-        };
+        let end = slot(to);
         slot(from).min(end)..end
     }
 }
@@ -135,4 +138,28 @@ fn finest<'a>(curves: impl Iterator<Item = &'a [Point]>) -> Option<i64> {
     } else {
         common
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_after_the_window_are_not_in_its_last_slot() {
+        // Four slots of 30 s in a window of 101 s, so the last one has 11 s.
+        let span = TimeSpan {
+            start: 0,
+            end: 101_000,
+        };
+        let slots = Slots {
+            span,
+            length: 30_000,
+            count: 4,
+        };
+        assert_eq!(slots.slot_at(100_999), Some(3));
+        assert_eq!(slots.slot_at(101_000), None);
+        assert_eq!(slots.between(101_000, 131_000), 4..4);
+        assert_eq!(slots.between(95_000, 131_000), 3..4);
+        assert_eq!(slots.between(-5000, 60_000), 0..2);
+    }
 }
