@@ -20,7 +20,7 @@ use crate::terminal::TerminalOptions;
 use gpuctl_cluster::AccessToken;
 use gpuctl_local::kuberc::Kuberc;
 
-pub(crate) use edit::set;
+pub(crate) use edit::{set, unset};
 pub(crate) use file::{KubeContexts, default_path};
 pub(crate) use folders::folder_warnings;
 pub use keys::{KEYS, SettingKey, ValueKind};

@@ -227,7 +227,9 @@ pub(crate) async fn missing(
     purpose: LookupPurpose,
 ) -> Result<Error, Error> {
     let JobScope {
-        name, namespace, ..
+        name,
+        namespace,
+        default_namespace,
     } = JobScope::new(connection, text, purpose)?;
     if let Some(namespace) = &namespace
         && let Some(error) = missing_namespace(connection, namespace).await
@@ -247,14 +249,44 @@ pub(crate) async fn missing(
         .await
         .map(|selection| selection.jobs)
         .unwrap_or_default();
-    if let Some(same_name) = all_jobs.iter().find(|job| job.name == name) {
-        return Ok(error.hint(format!("did you mean `{}/{name}`?", same_name.namespace)));
-    }
-    let names: Vec<&str> = all_jobs.iter().map(|job| job.name.as_str()).collect();
-    Ok(match nearest(name, &names) {
-        Some(suggestion) => error.hint(format!("did you mean `{suggestion}`?")),
-        None => error.hint("`gpuctl get jobs` lists all jobs"),
-    })
+    let names: Vec<(&str, &str)> = all_jobs
+        .iter()
+        .map(|job| (job.namespace.as_str(), job.name.as_str()))
+        .collect();
+    let Some((namespace, suggestion)) = similar(name, &default_namespace, &names) else {
+        return Ok(error.hint("`gpuctl get jobs` lists all jobs"));
+    };
+    // A bare name refers to the namespace of the connection.
+    let is_local = namespace == connection.namespace && !text.contains('/');
+    let suggestion = match is_local {
+        true => suggestion.to_owned(),
+        false => format!("{namespace}/{suggestion}"),
+    };
+    let contradicts = purpose != LookupPurpose::Copy
+        && explicit_namespace(connection).is_some_and(|explicit| explicit != namespace);
+    let condition = if contradicts { " without `-n`" } else { "" };
+    Ok(error.hint(format!("did you mean `{suggestion}`{condition}?")))
+}
+
+/// Selects the job that `name` probably means, as namespace and name: the same name in another
+/// namespace, a similar name in `default_namespace`, or a similar name elsewhere.
+fn similar<'j>(
+    name: &str,
+    default_namespace: &str,
+    jobs: &[(&'j str, &'j str)],
+) -> Option<(&'j str, &'j str)> {
+    let nearest_of = |jobs: &[(&'j str, &'j str)]| {
+        let names: Vec<&str> = jobs.iter().map(|(_, name)| *name).collect();
+        let nearest = nearest(name, &names)?;
+        jobs.iter().find(|(_, name)| *name == nearest).copied()
+    };
+    let same_name = jobs.iter().find(|(_, other)| *other == name).copied();
+    let (local, others): (Vec<_>, Vec<_>) = jobs
+        .iter()
+        .partition(|(namespace, _)| *namespace == default_namespace);
+    same_name
+        .or_else(|| nearest_of(&local))
+        .or_else(|| nearest_of(&others))
 }
 
 /// Builds the error for a job that was not found, but may be of a kind that the user may not list.
@@ -290,5 +322,19 @@ pub(crate) fn missing_node(name: &str, names: &[&str]) -> Error {
     match nearest(name, names) {
         Some(suggestion) => error.hint(format!("did you mean `{suggestion}`?")),
         None => error.hint("`gpuctl get nodes` lists all nodes"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_similar_job_of_the_same_namespace_wins_over_others() {
+        let jobs = [("b", "train"), ("a", "trains"), ("c", "eval")];
+        assert_eq!(similar("train", "a", &jobs), Some(("b", "train")));
+        assert_eq!(similar("trian", "a", &jobs), Some(("a", "trains")));
+        assert_eq!(similar("trian", "c", &jobs), Some(("b", "train")));
+        assert_eq!(similar("notebook", "c", &jobs), None);
     }
 }

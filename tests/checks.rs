@@ -130,6 +130,26 @@ fn validate_reports_the_problems_of_all_files() {
         (unreadable.status.code(), out(&unreadable).as_str()),
         (Some(4), "")
     );
+    // The path of a URL may contain a token.
+    let url = gpuctl(
+        &[
+            "validate",
+            "-f",
+            "https://example.com/job.yaml?token=canary",
+        ],
+        "",
+    );
+    let message = String::from_utf8_lossy(&url.stderr).into_owned();
+    assert_eq!(url.status.code(), Some(2));
+    assert!(
+        message.contains("`https://example.com` is a URL, not a file"),
+        "{message}"
+    );
+    assert!(
+        message.contains("curl -fsSL URL | gpuctl apply -f -"),
+        "{message}"
+    );
+    assert!(!message.contains("canary"), "{message}");
     // Only `--server` needs a cluster, and the kubeconfig of these tests does not exist.
     assert_eq!(
         gpuctl(&["validate", "-f", "port.yaml", "--server"], "")

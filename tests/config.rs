@@ -410,3 +410,64 @@ fn set_changes_one_value_and_preserves_the_rest_of_the_file() {
         home.text()
     );
 }
+
+#[test]
+fn get_prints_one_value_and_unset_removes_it() {
+    let home = Home::new("unset");
+    let file = "# ours\nprometheus:\n  url: http://a:9090   # the address\n\
+                thresholds: {idle: 7.5}\nai:\n  api_key: sk-canary\n";
+    home.write(file);
+    let get = |key: &str, environment: &[(&str, &str)]| {
+        let (code, out, err) = home.run(&["config", "get", key], environment, "");
+        assert_eq!((code, err.as_str()), (0, ""), "{key}");
+        out
+    };
+    assert_eq!(get("prometheus.url", &[]), "http://a:9090\n");
+    assert_eq!(
+        get("prometheus.url", &[("PROM_URL", "http://b")]),
+        "http://b\n"
+    );
+    assert_eq!(get("thresholds.idle", &[]), "7.5\n");
+    assert_eq!(get("namespace", &[]), "\n");
+    assert_eq!(get("ai.api_key", &[]), "********\n");
+    let json_of = |arguments: &[&str]| {
+        let (code, out, err) = home.run(&[arguments, &["-o", "json"]].concat(), &[], "");
+        assert_eq!((code, err.as_str()), (0, ""), "{arguments:?}");
+        serde_json::from_str::<Value>(&out).unwrap()
+    };
+    let origin = format!("file {}", home.path().display());
+    assert_eq!(
+        json_of(&["config", "get", "thresholds.idle"]),
+        json!({"key": "thresholds.idle", "value": 7.5, "origin": origin})
+    );
+    // The rest of the file stays, and the default applies again.
+    let (code, out, _) = home.run(&["config", "unset", "prometheus.url"], &[], "");
+    let message = format!(
+        "prometheus.url removed from {}: now no value\n",
+        home.path().display()
+    );
+    assert_eq!((code, out), (0, message));
+    assert_eq!(
+        home.text(),
+        "# ours\nthresholds: {idle: 7.5}\nai:\n  api_key: sk-canary\n"
+    );
+    let idle = json_of(&["config", "unset", "thresholds.idle"]);
+    let default = SettingKey::default_value(SettingKey::find("thresholds.idle").unwrap());
+    assert_eq!(
+        idle,
+        json!({"key": "thresholds.idle", "value": default, "origin": "default"})
+    );
+    let before = home.text();
+    let (code, out, _) = home.run(&["config", "unset", "thresholds.idle"], &[], "");
+    assert!(code == 0 && out.contains("was not in"), "{out}");
+    for verb in ["get", "unset"] {
+        let (code, out, err) = home.run(&["config", verb, "thresholds.idel"], &[], "");
+        assert_eq!((code, out.as_str()), (2, ""));
+        assert!(err.contains("did you mean `thresholds.idle`?"), "{err}");
+    }
+    assert_eq!(home.text(), before);
+    home.run(&["config", "unset", "ai.api_key"], &[], "");
+    assert_eq!(home.text(), "# ours\n");
+    home.run(&["config", "set", "namespace", "team-a"], &[], "");
+    assert_eq!(get("namespace", &[]), "team-a\n");
+}

@@ -220,7 +220,7 @@ const OBJECTS: [(&[&str], &str); 13] = [
 ];
 
 /// Options, the command that has no such option (`""`: any), and what to use instead.
-const OPTIONS: [(&str, &[&str], &str); 14] = [
+const OPTIONS: [(&str, &[&str], &str); 15] = [
     ("get", &["--all"], "`-A` reads all namespaces"),
     ("get", &["-u", "--me"], "use `--mine`"),
     (
@@ -233,6 +233,11 @@ const OPTIONS: [(&str, &[&str], &str); 14] = [
         "",
         &["--all"],
         "use `--mine` for your jobs, `-l` for labels, or the pattern `'*'` for all names",
+    ),
+    (
+        "run",
+        &["--time", "--time-limit", "--walltime"],
+        "use `--max-runtime 12h`",
     ),
     (
         "",
@@ -348,6 +353,11 @@ mod tests {
         assert!(all("get").contains("-A") && all("delete").contains("--mine"));
         assert!(
             instead_of_option("run", "--time")
+                .unwrap()
+                .contains("--max-runtime")
+        );
+        assert!(
+            instead_of_option("create", "--time")
                 .unwrap()
                 .contains("max_runtime")
         );

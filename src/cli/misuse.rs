@@ -8,7 +8,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, Command, CommandFactory};
 
 use super::shorthand::takes_next_word;
-use super::{Cli, elsewhere, tasks};
+use super::{Cli, elsewhere, other_values, tasks};
 use gpuctl_core::error::Error;
 use gpuctl_core::model::secrets::{scrubbed, shown_origin};
 
@@ -244,9 +244,11 @@ impl Misuse<'_> {
         };
         let error = Error::usage(message);
         let values = self.list(ContextKind::ValidValue);
-        let error = match misspelled(&value, values.iter().map(String::as_str)) {
-            Some(similar) => error.hint(format!("did you mean `{similar}`?")),
-            None => error,
+        let similar = misspelled(&value, values.iter().map(String::as_str));
+        let error = match (other_values::instead_of_value(&option, &value), similar) {
+            (Some(hint), _) => error.hint(hint),
+            (None, Some(similar)) => error.hint(format!("did you mean `{similar}`?")),
+            (None, None) => error,
         };
         match values.is_empty() {
             true => error.hint(self.help),
@@ -284,6 +286,7 @@ impl Misuse<'_> {
             self.text(ContextKind::InvalidArg),
             self.text(ContextKind::InvalidValue),
         );
+        let replacement = other_values::instead_of_value(&option, &value);
         let reason = StdError::source(self.error)
             .map_or(String::new(), |source| format!(": {}", reason(source)));
         // The path of a webhook URL is a secret, and CI systems store the output of commands.
@@ -292,7 +295,8 @@ impl Misuse<'_> {
         } else {
             scrubbed(&value).unwrap_or(value)
         };
-        Error::usage(format!("invalid value `{value}` for `{option}`{reason}")).hint(self.help)
+        let error = Error::usage(format!("invalid value `{value}` for `{option}`{reason}"));
+        error.hint(replacement.map_or(self.help, ToOwned::to_owned))
     }
 }
 

@@ -20,6 +20,7 @@ pub(crate) mod misuse;
 pub(crate) mod next;
 pub(crate) mod nodes;
 mod offers;
+mod other_values;
 pub(crate) mod plugin;
 pub(crate) mod pools;
 pub(crate) mod program;

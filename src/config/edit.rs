@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use anyhow::anyhow;
-use serde_json::Value;
+use serde_json::{Value, json};
 use yaml_edit::YamlFile;
 use yaml_edit::path::YamlPath;
 
@@ -20,48 +20,118 @@ pub(crate) fn set(
     key: &SettingKey,
     value: &Value,
 ) -> anyhow::Result<PathBuf> {
-    let path = given
-        .map(Path::to_path_buf)
-        .or_else(default_path)
-        .ok_or_else(|| anyhow!("no config folder found; specify a file with --config"))?;
-    must_be_closed(&path, given.is_none())?;
-    let old_text = if path.exists() {
-        config_text(&path, given.is_some())?
-    } else {
-        String::new()
-    };
-    let old_value = parsed(&old_text, &path)?;
-    let new = changed(&old_text, key, value).ok_or_else(|| {
-        anyhow!(
-            "{} cannot be edited automatically; edit it by hand",
-            path.display()
-        )
-    })?;
-    let mut expected = if old_value.is_object() {
-        old_value
-    } else {
-        serde_json::json!({})
-    };
+    let file = EditedFile::open(given)?;
+    let mut expected = file.settings.clone();
     match key.path() {
         (Some(section), name) => {
             if !expected[section].is_object() {
-                expected[section] = serde_json::json!({});
+                expected[section] = json!({});
             }
             expected[section][name] = value.clone();
         }
         (None, name) => expected[name] = value.clone(),
     }
-    // The edited text must parse to the old settings plus this change. Otherwise the editor misread
-    // comments or anchors.
-    if parsed(&new, &path).ok().as_ref() != Some(&expected) {
-        return Err(anyhow!(
-            "{} cannot be edited automatically; set `{}` by hand",
-            path.display(),
-            key.name
-        ));
+    file.write(changed(&file.text, key, value), &expected, key)
+}
+
+/// Removes a key from the file that [`set`] would write, and its section if that is then empty.
+/// Preserves comments outside of them. Returns the path of the file, and whether it had the key.
+pub(crate) fn unset(given: Option<&Path>, key: &SettingKey) -> anyhow::Result<(PathBuf, bool)> {
+    let file = EditedFile::open(given)?;
+    let Some((expected, path)) = without(&file.settings, key) else {
+        return Ok((file.path, false));
+    };
+    let path = file.write(removed(&file.text, path), &expected, key)?;
+    Ok((path, true))
+}
+
+/// The config file before an edit.
+struct EditedFile {
+    path: PathBuf,
+    text: String,
+    /// The settings in the text: an object, empty without a file.
+    settings: Value,
+}
+
+impl EditedFile {
+    fn open(given: Option<&Path>) -> anyhow::Result<Self> {
+        let path = given
+            .map(Path::to_path_buf)
+            .or_else(default_path)
+            .ok_or_else(|| anyhow!("no config folder found; specify a file with --config"))?;
+        must_be_closed(&path, given.is_none())?;
+        let text = if path.exists() {
+            config_text(&path, given.is_some())?
+        } else {
+            String::new()
+        };
+        let settings = object(parsed(&text, &path)?);
+        Ok(Self {
+            path,
+            text,
+            settings,
+        })
     }
-    replace(&path, new.as_bytes(), Purpose::Config)?;
-    Ok(path)
+
+    /// Writes the edited text, which must parse to `expected`. Otherwise the editor misread
+    /// comments or anchors.
+    fn write(
+        &self,
+        edited: Option<String>,
+        expected: &Value,
+        key: &SettingKey,
+    ) -> anyhow::Result<PathBuf> {
+        let is_expected = |text: &String| {
+            parsed(text, &self.path).is_ok_and(|settings| object(settings) == *expected)
+        };
+        let edited = edited.filter(is_expected).ok_or_else(|| {
+            anyhow!(
+                "{} cannot be edited automatically; change `{}` by hand",
+                self.path.display(),
+                key.name
+            )
+        })?;
+        replace(&self.path, edited.as_bytes(), Purpose::Config)?;
+        Ok(self.path.clone())
+    }
+}
+
+/// Replaces a document that is not an object, such as an empty one, by an empty object.
+fn object(settings: Value) -> Value {
+    if settings.is_object() {
+        settings
+    } else {
+        json!({})
+    }
+}
+
+/// Returns the settings without a key, and the path to remove from the file: the key, or its
+/// section if that has no other keys. Returns `None` if the key is not set.
+fn without<'k>(settings: &Value, key: &'k SettingKey) -> Option<(Value, &'k str)> {
+    let mut settings = settings.clone();
+    let root = settings.as_object_mut()?;
+    let (Some(section), name) = key.path() else {
+        root.remove(key.name)?;
+        return Some((settings, key.name));
+    };
+    let keys = root.get_mut(section)?.as_object_mut()?;
+    keys.remove(name)?;
+    if !keys.is_empty() {
+        return Some((settings, key.name));
+    }
+    root.remove(section);
+    Some((settings, section))
+}
+
+fn removed(old_text: &str, path: &str) -> Option<String> {
+    let file = YamlFile::from_str(old_text).ok()?;
+    file.document()?.try_remove_path(path).ok()?;
+    let text = file.to_string();
+    // The editor leaves an empty map when it removes the last key.
+    Some(match text.strip_suffix("{}\n") {
+        Some(rest) if rest.is_empty() || rest.ends_with('\n') => rest.to_owned(),
+        _ => text,
+    })
 }
 
 /// Removes other users' access to gpuctl's folder. Fails if other users can still change the file,
@@ -119,8 +189,6 @@ fn changed(old_text: &str, key: &SettingKey, value: &Value) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     fn after(old: &str, name: &str, value: &Value) -> String {
@@ -152,6 +220,39 @@ mod tests {
         assert_eq!(
             after("# only words\n", "ai.max", &json!(3)),
             "# only words\nai:\n  max: 3\n"
+        );
+    }
+
+    #[test]
+    fn a_removal_keeps_the_rest_of_the_file() {
+        let old = "# ours\nprometheus:\n  url: http://a   # the address\n  timeout: 5s\n\n\
+                   thresholds: {idle: 10}\nnamespace: team-a\n";
+        let settings: Value = json!({
+            "prometheus": {"url": "http://a", "timeout": "5s"},
+            "thresholds": {"idle": 10},
+            "namespace": "team-a",
+        });
+        let after = |name: &str| {
+            let (rest, path) = without(&settings, SettingKey::by_name(name)).unwrap();
+            let text = removed(old, path).unwrap();
+            assert_eq!(
+                object(parsed(&text, Path::new("f")).unwrap()),
+                rest,
+                "{text}"
+            );
+            text
+        };
+        assert!(after("prometheus.url").starts_with("# ours\nprometheus:\n  timeout: 5s\n"));
+        assert!(!after("thresholds.idle").contains("thresholds"));
+        assert!(!after("namespace").contains("namespace"));
+        assert_eq!(
+            removed("# ours\nnamespace: a\n", "namespace").unwrap(),
+            "# ours\n"
+        );
+        assert_eq!(without(&settings, SettingKey::by_name("ai.max")), None);
+        assert_eq!(
+            without(&json!({}), SettingKey::by_name("prometheus.url")),
+            None
         );
     }
 }

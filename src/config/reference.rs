@@ -10,10 +10,10 @@ Linux), or the one that `--config FILE` names. `gpuctl config view --show-origin
 of each value. It masks secrets: it omits user names, passwords and query strings from URLs, the
 paths of `ai.api_url` and `control.api_url`, the values of headers, and the arguments of
 `prometheus.token_command`.
-`gpuctl config set KEY VALUE` writes a value and keeps the file's comments. Before its first
-request, a command warns about unknown keys and suggests the nearest one. A running
-`gpuctl score --watch` reloads its file when it changes, and ignores the change if the file is
-invalid.
+`gpuctl config set KEY VALUE` writes a value and keeps the file's comments. `gpuctl config get KEY`
+prints a value, and `gpuctl config unset KEY` removes it from the file. Before its first request, a
+command warns about unknown keys and suggests the nearest one. A running `gpuctl score --watch`
+reloads its file when it changes, and ignores the change if the file is invalid.
 
 Config files of the GPU utilization monitor work unchanged: `prometheus`, `scoring`, `thresholds`,
 `scheduler`, `ai` and `control` have its names, units and defaults. `THRESHOLD`, `INTERVAL` and

@@ -8,6 +8,7 @@ use crate::deploy::events::{DeployEvent, Reporter};
 use crate::deploy::local_files::{Attached, FileAccess, attach};
 use gpuctl_core::error::{Error, ErrorName};
 use gpuctl_core::model::contract::submission::{DocumentName, FailedDocument};
+use gpuctl_core::model::secrets::shown_origin;
 use gpuctl_manifest::spec::checks::plain_secrets;
 use gpuctl_manifest::spec::{self, Document, FILE_BYTES, Override, Problems, nearest};
 
@@ -238,6 +239,12 @@ fn read_text(file: &str) -> Result<String, Error> {
     reason = "this is the edge that reads the user's files"
 )]
 fn no_such_file(file: &str) -> Error {
+    if file.contains("://") {
+        // The rest of a URL may contain a token.
+        let message = format!("`{}` is a URL, not a file", shown_origin(file));
+        return Error::usage(message)
+            .hint("download it and read stdin: curl -fsSL URL | gpuctl apply -f -");
+    }
     let path = Path::new(file);
     let folder = path
         .parent()

@@ -2,4 +2,5 @@
 
 pub(crate) mod inputs;
 pub(crate) mod reporter;
+pub(crate) mod silence;
 pub(crate) mod submission;

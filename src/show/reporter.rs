@@ -13,7 +13,7 @@ use gpuctl_view::jobs::created::{made_text, text};
 
 /// Interval between progress lines if there is no terminal. CI systems stop a step that prints
 /// nothing for several minutes.
-const BEAT: Duration = Duration::from_secs(60);
+pub(super) const BEAT: Duration = Duration::from_secs(60);
 
 /// Reporter of a workflow that prints to the command's terminal.
 pub(crate) struct TerminalReporter<'t> {

@@ -19,6 +19,7 @@ use crate::deploy::submit::{self, Submission};
 use crate::deploy::submit_checks::check;
 use crate::deploy::warnings::DeduplicatedWarnings;
 use crate::show::reporter::TerminalReporter;
+use crate::show::silence::LogSilence;
 use gpuctl_cluster::LogEvent;
 use gpuctl_core::error::{Error, ErrorKind};
 use gpuctl_core::model::contract::submission::Created;
@@ -143,8 +144,10 @@ async fn follow(run: &WrittenRun, created: &Created, context: &Context) -> Resul
     };
     let style = terminal.style();
     let mut failed = None;
+    let silence = LogSilence::begin();
     let sink = RefCell::new(|event: LogEvent| match event {
         LogEvent::Line { pod, rank, line } => {
+            silence.end();
             let line = PodLogLine {
                 namespace: log.job.namespace.clone(),
                 job: log.job.name.clone(),
@@ -162,9 +165,10 @@ async fn follow(run: &WrittenRun, created: &Created, context: &Context) -> Resul
         }
         LogEvent::Note(text) => terminal.note(&logs::remark(&text)),
     });
-    let state = log
-        .follow(&run.connection, &run.interruption, &sink)
-        .await?;
+    let state = tokio::select! {
+        state = log.follow(&run.connection, &run.interruption, &sink) => state?,
+        never = silence.report(&log.job.name, terminal) => match never {},
+    };
     if let Some(error) = failed {
         return Err(error);
     }

@@ -117,8 +117,20 @@ macro_rules! administer_verbs {
                         next: "gpuctl config set KEY VALUE",
                         answers: [program::config::ConfigView],
                     }
+                    Get(program::config::GetSetting) {
+                        run: program::config::get,
+                        rights: (),
+                        next: "gpuctl config set KEY VALUE",
+                        answers: [program::config::SettingItem<'_>],
+                    }
                     Set(program::config::Set) {
                         run: program::config::write,
+                        rights: (),
+                        next: "gpuctl config view",
+                        answers: [program::config::SettingItem<'_>],
+                    }
+                    Unset(program::config::UnsetSetting) {
+                        run: program::config::unset,
                         rights: (),
                         next: "gpuctl config view",
                         answers: [program::config::SettingItem<'_>],

@@ -63,6 +63,19 @@ fn unknown_names_get_suggestions_from_this_and_other_namespaces() {
         .gpuctl_anywhere(&["delete", "job", "bert-large"])
         .exits(4)
         .says("did you mean `unknown/bert-large`?");
+    // A copied suggestion works: it names the namespace, and does not contradict `-n`.
+    scene
+        .gpuctl_anywhere(&["describe", "job", "bert-larg"])
+        .exits(4)
+        .says("did you mean `unknown/bert-large`?");
+    scene
+        .gpuctl_anywhere(&["describe", "job", "unknown/bert-larg"])
+        .exits(4)
+        .says("did you mean `unknown/bert-large`?");
+    scene
+        .gpuctl_anywhere(&["-n", "default", "describe", "job", "bert-large"])
+        .exits(4)
+        .says("did you mean `unknown/bert-large` without `-n`?");
     scene
         .gpuctl(&["delete", "job", "nothing-like-it", "--ignore-not-found"])
         .ok();

@@ -229,3 +229,52 @@ fn labelling_without_rights_is_forbidden() {
         .exits(5)
         .says("forbidden");
 }
+
+#[test]
+fn a_dry_run_changes_no_label() {
+    let scene = Scene::with_nodes("label-dry", 2);
+    let key = "team.example.com/owner";
+    let pair = format!("{key}=nlp");
+    let version = || {
+        let node = scene.admin.json(&["get", "node", "label-dry-0"]);
+        node["metadata"]["labels"].clone()
+    };
+    let before = version();
+    for place in ["client", "server"] {
+        let dry_run = format!("--dry-run={place}");
+        let set = scene.gpuctl(&["label", "node", "label-dry-0", &pair, &dry_run]);
+        assert_eq!(
+            set.ok().out,
+            format!("label-dry-0: {pair} would be set ({place} dry run)\n")
+        );
+        let one = [
+            "label",
+            "node",
+            "label-dry-0",
+            &pair,
+            &dry_run,
+            "-o",
+            "json",
+        ];
+        assert_eq!(scene.gpuctl(&one).ok().json()["dryRun"], place);
+        let nodes = ["label", "node", "label-dry-0", "label-dry-1", &pair];
+        let both = scene.gpuctl(&[&nodes[..], &[dry_run.as_str(), "-o", "json"]].concat());
+        let both = both.ok().json();
+        assert_eq!(
+            (&both["dryRun"], &both["message"]),
+            (&json!(place), &json!("2 of 2 nodes would be updated"))
+        );
+        let removed = ["label", "node", "label-dry-0", key, "--delete", &dry_run];
+        scene.gpuctl(&removed).exits(4).says("has no label");
+        let missing = ["label", "node", "label-dry-9", &pair, &dry_run];
+        scene.gpuctl(&missing).exits(4);
+    }
+    assert_eq!(version(), before);
+    scene.gpuctl(&["label", "node", "label-dry-0", &pair]).ok();
+    let removed = scene.gpuctl(&["label", "node", "label-dry-0", key, "--delete", "--dry-run"]);
+    assert_eq!(
+        removed.ok().out,
+        format!("label-dry-0: {key} would be removed (client dry run)\n")
+    );
+    assert_eq!(label(&scene, "label-dry-0", key), "nlp");
+}

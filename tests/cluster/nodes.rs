@@ -115,6 +115,28 @@ fn nodes_show_types_slices_and_faults_of_every_vendor() {
         by_name(&listed, "fleet-broken")["reason"],
         "7 of 8 nvidia.com/gpu usable"
     );
+    // These findings need no Prometheus.
+    let health = [
+        "--prometheus",
+        "http://127.0.0.1:1",
+        "get",
+        "health",
+        "-o",
+        "json",
+    ];
+    let health = scene.gpuctl(&health).exits(6);
+    let health = health.says("so only nodes were checked").json();
+    let lost = health["items"].as_array().unwrap().iter();
+    let lost = lost.filter(|row| row["nodeName"] == "fleet-broken");
+    let lost: Vec<(&Value, &Value)> = lost.map(|row| (&row["finding"], &row["message"])).collect();
+    assert_eq!(
+        lost,
+        [(
+            &json!("lost-devices"),
+            &json!("1 of 8 nvidia.com/gpu are lost")
+        )]
+    );
+    assert_eq!(health["coverage"], Value::Null);
     assert_eq!(
         row("fleet-sliced"),
         expected("active", 0, 0, Some("a100-80g"))

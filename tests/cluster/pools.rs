@@ -774,3 +774,56 @@ fn an_exclusive_pool_repels_other_jobs_without_evicting_pods() {
         (vec!["mine=x:PreferNoSchedule".to_owned()], 0)
     );
 }
+
+#[test]
+fn a_dry_run_of_members_changes_neither_nodes_nor_definition() {
+    let scene = scene("pool-dry", 2);
+    make(
+        &scene,
+        "kind: pool\nversion: v0.1\npool: {name: pool-dry, exclusive: true}\nnodes: [pool-dry-0]\n",
+        &[],
+    )
+    .ok();
+    let state = || {
+        let nodes = ["pool-dry-0", "pool-dry-1"].map(|node| {
+            let taints = scene.admin.json(&["get", "node", node])["spec"]["taints"].clone();
+            (labels(&scene, node), taints)
+        });
+        (nodes, definition(&scene, "pool-dry"))
+    };
+    let before = state();
+    for place in ["client", "server"] {
+        let dry_run = format!("--dry-run={place}");
+        for (verb, node, text) in [
+            ("add", "pool-dry-1", "would be added to"),
+            ("remove", "pool-dry-0", "would be removed from"),
+        ] {
+            let arguments = [verb, "node", node, "--pool", "pool-dry", &dry_run];
+            assert_eq!(
+                scene.gpuctl(&arguments).ok().out,
+                format!("{node} {text} pool pool-dry ({place} dry run)\n")
+            );
+            let run = scene.gpuctl(&[&arguments[..], &["-o", "json"]].concat());
+            let answer = run.ok().json();
+            assert_eq!(
+                answer,
+                json!({
+                    "pool": "pool-dry", "success": [node], "failed": [],
+                    "message": "1 of 1 nodes would be updated", "dryRun": place,
+                })
+            );
+        }
+        scene
+            .gpuctl(&[
+                "remove",
+                "node",
+                "pool-dry-1",
+                "--pool",
+                "pool-dry",
+                &dry_run,
+            ])
+            .exits(1)
+            .says("is in no pool");
+    }
+    assert_eq!(state(), before);
+}

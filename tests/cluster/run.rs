@@ -197,3 +197,23 @@ fn set_options_change_fields_and_are_validated() {
         .exits(2)
         .says("`--name` works with one job");
 }
+
+#[test]
+fn run_limits_the_run_time() {
+    let scene = Scene::with_nodes("run-limit", 1);
+    let arguments = |time: &'static str| {
+        let name = ["run", "--name", "a", "--image", "busybox:1"];
+        [&name[..], &["--max-runtime", time]].concat()
+    };
+    let spec = [&arguments("4h")[..], &["--dry-run=client", "-o", "spec"]].concat();
+    let spec = scene.gpuctl(&spec).ok().out;
+    assert!(spec.contains("max_runtime: 4h"), "{spec}");
+    scene
+        .gpuctl(&arguments("4:00:00"))
+        .exits(3)
+        .says("`max_runtime` must be a duration such as 30s, 5m, 12h or 2d, not `4:00:00`")
+        .says("write 4h");
+    scene.gpuctl(&arguments("4h")).ok();
+    let pod = &scene.get(&["job", "a"])["spec"]["template"]["spec"];
+    assert_eq!(pod["activeDeadlineSeconds"], 4 * 3600);
+}

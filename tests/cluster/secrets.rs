@@ -279,3 +279,38 @@ fn a_job_can_use_secrets() {
         .out;
     assert!(!text.contains(CANARY));
 }
+
+#[test]
+fn a_dry_run_stores_no_secret_and_prints_no_value() {
+    let scene = Scene::new("dry-secrets");
+    let secret = |extra: &[&str]| {
+        let arguments = ["create", "secret", "hub", "--from-env", "HF_TOKEN"];
+        with_token(&scene, &[&arguments[..], extra].concat())
+    };
+    for place in ["client", "server"] {
+        let dry_run = format!("--dry-run={place}");
+        let text = secret(&[&dry_run]).ok();
+        assert_eq!(
+            text.out,
+            format!("secret/hub would be created in dry-secrets ({place} dry run): HF_TOKEN\n")
+        );
+        let document = secret(&[&dry_run, "-v", "-o", "json"]).ok();
+        let answer = document.json();
+        assert_eq!(
+            (&answer["dryRun"], &answer["created"]),
+            (&place.into(), &true.into())
+        );
+        for run in [&text, &document] {
+            assert!(!run.out.contains(CANARY) && !run.err.contains(CANARY));
+        }
+        let list = scene.admin.json(&["get", "secrets", "-n", "dry-secrets"]);
+        assert_eq!(list["items"], serde_json::json!([]));
+    }
+    secret(&[]).ok();
+    secret(&["--dry-run"]).exits(1).says("already exists");
+    let text = secret(&["--dry-run=server", "--replace"]).ok().out;
+    assert!(
+        text.starts_with("secret/hub would be replaced in dry-secrets"),
+        "{text}"
+    );
+}

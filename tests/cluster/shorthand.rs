@@ -131,7 +131,7 @@ fn commands_of_other_tools_get_hints() {
             &["delete", "job", "--all"],
             "hint: use `--mine` for your jobs",
         ),
-        (&["run", "--time", "4h"], "`job.max_runtime` in a job file"),
+        (&["run", "--time", "4h"], "use `--max-runtime 12h`"),
         (
             &["create", "a.yaml", "--dry-run", "server"],
             "hint: --dry-run=server\n",

@@ -4,7 +4,9 @@ use clap::Args;
 
 use crate::cli::args::format::OneFormat;
 use crate::cli::args::output::output_format;
+use crate::cli::args::submit::dry_run;
 use crate::cli::args::value::object_name;
+use gpuctl_cluster::DryRun;
 
 /// Store tokens or a registry login in a Secret
 ///
@@ -46,6 +48,9 @@ pub(crate) struct CreateSecret {
     /// Overwrite an existing secret
     #[arg(long)]
     pub replace: bool,
+    /// Show the result without changing anything; `server` also lets the API server check it
+    #[arg(long, value_parser = dry_run(), value_name = "WHERE", num_args = 0..=1, require_equals = true, default_missing_value = "client")]
+    pub dry_run: Option<DryRun>,
     /// Output format
     #[arg(short, long, value_parser = output_format::<OneFormat>(), default_value_t, value_name = "FORMAT")]
     pub output: OneFormat,

@@ -57,6 +57,9 @@ pub(crate) struct RunArgs {
     /// How many times each pod is retried
     #[arg(long, value_name = "N")]
     pub retries: Option<u32>,
+    /// Stop the job if it still runs after this time, such as 12h
+    #[arg(long, value_name = "TIME")]
+    pub max_runtime: Option<String>,
     /// Append a random suffix to the name, so that the command can be run repeatedly
     #[arg(long)]
     pub generate_name: bool,

@@ -10,6 +10,9 @@ use crate::cli::args::list::PrintArgs;
 /// repeated PCIe transfers within a day, overheating, use without a pod, and missing samples. Signs
 /// of a node are a condition that reports a fault, lost GPUs, and an exporter that is silent. A GPU
 /// that is not listed shows none of these, as far as its exporter reports them.
+///
+/// Without Prometheus, prints the faults of nodes and their lost GPUs, and exits with 6, because
+/// the state of the other GPUs is unknown.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl get health

@@ -93,6 +93,30 @@ fn values_and_commands_in_the_wrong_place_are_repaired() {
 }
 
 #[test]
+fn values_of_kubectl_are_replaced() {
+    for (line, hint) in [
+        ("get jobs -o jsonpath", "jsonpath='{.items[*].jobId}'"),
+        ("get jobs -o custom-columns", "custom-columns=NAME:.jobId"),
+        ("get jobs -o jsonpath-as-json={.items}", "use `-o json`"),
+        ("get jobs -o go-template={{.x}}", "jsonpath='{.items"),
+        ("describe job a -o go-template-file=x", "custom-columns="),
+        ("get nodes -o jsonpath-file=x", "$(cat FILE)"),
+        ("wait a --for delete", "did you mean `deleted`?"),
+        ("wait a --for done", "did you mean `ended`?"),
+        (
+            "wait a --for condition=complete",
+            "did you mean `complete`?",
+        ),
+        ("wait a --for condition=Ready", "did you mean `ready=N`"),
+        ("wait a --for=ready", "did you mean `ready=N`"),
+        ("wait a --for jsonpath={.x}=y", "gpuctl wait --help"),
+    ] {
+        let error = explained(&format!("gpuctl {line}"));
+        assert!(error.hints[0].contains(hint), "{line}: {:?}", error.hints);
+    }
+}
+
+#[test]
 fn errors_of_parsers_are_explained_in_our_words() {
     for (line, message) in [
         (

@@ -5,7 +5,9 @@ use clap_complete::engine::ArgValueCandidates;
 
 use crate::cli::args::format::OneFormat;
 use crate::cli::args::output::output_format;
+use crate::cli::args::submit::dry_run;
 use crate::cli::candidates;
+use gpuctl_cluster::DryRun;
 
 #[derive(Args, Debug)]
 pub(crate) struct PoolNodes {
@@ -18,6 +20,9 @@ pub(crate) struct PoolNodes {
     /// Move nodes that are in another pool
     #[arg(long)]
     pub force: bool,
+    /// Show the result without changing anything; `server` also lets the API server check it
+    #[arg(long, value_parser = dry_run(), value_name = "WHERE", num_args = 0..=1, require_equals = true, default_missing_value = "client")]
+    pub dry_run: Option<DryRun>,
     /// Output format
     #[arg(short, long, value_parser = output_format::<OneFormat>(), default_value_t, value_name = "FORMAT")]
     pub output: OneFormat,

@@ -6,6 +6,7 @@ use clap::{Args, ValueEnum};
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   source <(gpuctl completion bash)
+  mkdir -p ~/.config/fish/completions
   gpuctl completion fish > ~/.config/fish/completions/gpuctl.fish")]
 pub(crate) struct Completion {
     /// Shell

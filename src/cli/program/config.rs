@@ -40,6 +40,37 @@ pub(crate) struct Set {
     pub output: OneFormat,
 }
 
+/// Print the value of one setting
+///
+/// Prints an empty line if the setting has no value, and ******** instead of a secret.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:
+  gpuctl config get prometheus.url
+  gpuctl config get thresholds.idle -o json")]
+pub(crate) struct GetSetting {
+    /// Setting, such as prometheus.url
+    #[arg(value_name = "KEY", add = ArgValueCandidates::new(keys))]
+    pub key: String,
+    /// Output format; json and yaml include the origin of the value
+    #[arg(short, long, value_parser = output_format::<OneFormat>(), default_value_t, value_name = "FORMAT")]
+    pub output: OneFormat,
+}
+
+/// Remove a setting from the config file, preserving comments
+///
+/// The setting then has its default, or the value from the environment.
+#[derive(Args, Debug)]
+#[command(after_help = "Example:
+  gpuctl config unset prometheus.url")]
+pub(crate) struct UnsetSetting {
+    /// Setting, such as prometheus.url
+    #[arg(value_name = "KEY", add = ArgValueCandidates::new(keys))]
+    pub key: String,
+    /// Output format
+    #[arg(short, long, value_parser = output_format::<OneFormat>(), default_value_t, value_name = "FORMAT")]
+    pub output: OneFormat,
+}
+
 pub(crate) fn keys() -> Vec<CompletionCandidate> {
     KEYS.iter()
         .map(|key| CompletionCandidate::new(key.name).help(Some(key.description.into())))

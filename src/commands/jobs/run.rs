@@ -77,6 +77,7 @@ fn specification(args: &RunArgs) -> Value {
     let mut job = Map::from_iter([("name".to_owned(), json!(args.name))]);
     put(&mut job, "priority", args.priority.as_ref());
     put(&mut job, "retries", args.retries);
+    put(&mut job, "max_runtime", args.max_runtime.as_ref());
     let mut environment = Map::from_iter([("image".to_owned(), json!(args.image))]);
     put(
         &mut environment,

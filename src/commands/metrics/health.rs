@@ -1,4 +1,5 @@
-//! `gpuctl get health`: lists devices whose counters report problems. Requires Prometheus.
+//! `gpuctl get health`: lists devices whose counters report problems, and broken nodes. Devices
+//! require Prometheus; nodes need only the API server.
 
 use std::process::ExitCode;
 
@@ -39,25 +40,39 @@ pub(crate) async fn run(args: &GetHealth, context: &Context) -> Result<ExitCode,
         Ok::<_, Error>(answer)
     };
     let (snapshot, query) = join(connection.inventory().snapshot(), query).await;
-    let (snapshot, (reading, growth_series)) = (snapshot?, query?);
-    let facts = ApiFacts::from_inventory(&snapshot.inventory, snapshot.consumers.as_ref());
-    let readings = devices::read(&reading, &snapshot.inventory, &facts);
-    let mut findings = findings(&readings.devices, &growth_series, &facts);
-    findings.extend(node_findings(&snapshot.inventory, &readings.devices));
+    let snapshot = snapshot?;
+    let inventory = &snapshot.inventory;
+    let facts = ApiFacts::from_inventory(inventory, snapshot.consumers.as_ref());
+    let (mut findings, coverage, failure) = match query {
+        Ok((reading, growth_series)) => {
+            let readings = devices::read(&reading, inventory, &facts);
+            let mut findings = findings(&readings.devices, &growth_series, &facts);
+            findings.extend(node_findings(inventory, &readings.devices));
+            if readings.devices.is_empty() {
+                context
+                    .terminal
+                    .warn("Prometheus has no GPU samples; is a GPU exporter running and scraped?");
+            }
+            (findings, Some(Coverage::from(&readings)), None)
+        }
+        Err(error) => {
+            context
+                .terminal
+                .warn("GPU metrics are unavailable, so only nodes were checked, not their GPUs");
+            (node_findings(inventory, &[]), None, Some(error))
+        }
+    };
     rank(&mut findings);
-    if readings.devices.is_empty() {
-        context
-            .terminal
-            .warn("Prometheus has no GPU samples; is a GPU exporter running and scraped?");
-    }
-    list::run(&options, context, async |_: Refresh<'_>| {
+    let none = match failure {
+        None => "no GPU counters indicate a problem",
+        Some(_) => "no node is broken or has lost GPUs",
+    };
+    let code = list::run(&options, context, async |_: Refresh<'_>| {
         let table =
             |format, headers| view::table(&findings, format, headers, context.terminal.style());
-        let answer = view::list(&findings, Coverage::from(&readings));
-        Ok(
-            Listing::new(&options, &answer, "items", view::names(&findings), table)
-                .none("no GPU counters indicate a problem"),
-        )
+        let answer = view::list(&findings, coverage);
+        Ok(Listing::new(&options, &answer, "items", view::names(&findings), table).none(none))
     })
-    .await
+    .await?;
+    failure.map_or(Ok(code), Err)
 }

@@ -8,11 +8,12 @@ use crate::context::Context;
 use crate::deploy::pools;
 use crate::lookup;
 use crate::show::reporter::TerminalReporter;
-use gpuctl_cluster::{Connection, LabelOverwrite, Labelling};
+use gpuctl_cluster::{Connection, DryRun, LabelOverwrite, Labelling};
 use gpuctl_core::error::{Error, ErrorKind, ErrorName};
 use gpuctl_core::model::contract::labels::POOL_LABEL;
 use gpuctl_manifest::render::is_published;
 use gpuctl_manifest::spec::{is_label_key, is_label_value};
+use gpuctl_view::jobs::scaled::dry_run_text;
 use gpuctl_view::nodes::labels;
 use gpuctl_view::nodes::labels::Labelled;
 use gpuctl_view::nodes::node_description::LabelItem;
@@ -28,26 +29,19 @@ pub(crate) async fn run(args: &LabelNode, context: &Context) -> Result<ExitCode,
             Error::usage(format!("`{node}` is not a valid node name: {reason}"))
         })?;
     }
-    let connection = context.connect().await?;
+    let connection = context.connect_with(args.dry_run).await?;
+    let dry_run = args.dry_run.map(DryRun::word);
     let (mut done, mut failed) = (Vec::new(), Vec::new());
     for node in nodes {
-        match set_node_label(&connection, node, key, value, args.overwrite).await {
+        match set_node_label(&connection, node, (key, value), args).await {
             Ok(message) => {
                 if !format.is_document() {
-                    context.terminal.print(&format!("{node}: {message}\n"))?;
+                    context
+                        .terminal
+                        .print(&format!("{node}: {message}{}\n", dry_run_text(dry_run)))?;
                 }
                 if let ([_], true) = (nodes, format.is_document()) {
-                    let item = value.map(|value| LabelItem {
-                        key: key.to_owned(),
-                        value: value.to_owned(),
-                    });
-                    let label_key = item.is_none().then_some(key);
-                    let answer = Labelled {
-                        node_name: node,
-                        label: item,
-                        label_key,
-                        message,
-                    };
+                    let answer = labelled(node, (key, value), message, dry_run);
                     context
                         .terminal
                         .print(&document(format, &answer).unwrap_or_default())?;
@@ -62,21 +56,40 @@ pub(crate) async fn run(args: &LabelNode, context: &Context) -> Result<ExitCode,
         }
     }
     // Users without permission to list nodes read published copies of some labels.
-    if is_published(key) && !done.is_empty() {
+    if is_published(key) && !done.is_empty() && !connection.is_dry_run() {
         let reporter = TerminalReporter::new(&context.terminal, format);
         pools::publish(&connection, false, &reporter).await;
     }
     if nodes.len() > 1 {
-        let message = format!("{} of {} nodes updated", done.len(), nodes.len());
-        context.terminal.print(
-            &document(format, &labels::batch(None, &done, &failed, message)).unwrap_or_default(),
-        )?;
+        let answer = labels::batch(None, &done, &failed, dry_run);
+        context
+            .terminal
+            .print(&document(format, &answer).unwrap_or_default())?;
     }
     Ok(if failed.is_empty() {
         ExitCode::SUCCESS
     } else {
         ExitCode::from(ErrorKind::Request.exit_code())
     })
+}
+
+fn labelled<'a>(
+    node: &'a str,
+    (key, value): (&'a str, Option<&str>),
+    message: String,
+    dry_run: Option<&'static str>,
+) -> Labelled<'a> {
+    let label = value.map(|value| LabelItem {
+        key: key.to_owned(),
+        value: value.to_owned(),
+    });
+    Labelled {
+        node_name: node,
+        label_key: label.is_none().then_some(key),
+        label,
+        message,
+        dry_run,
+    }
 }
 
 /// Parses the label. Rejects an invalid key or value before anything is written.
@@ -135,11 +148,10 @@ fn parse_label<'a>(word: &'a str, args: &LabelNode) -> Result<(&'a str, Option<&
 async fn set_node_label(
     connection: &Connection,
     node: &str,
-    key: &str,
-    value: Option<&str>,
-    overwrite: bool,
+    (key, value): (&str, Option<&str>),
+    args: &LabelNode,
 ) -> Result<String, Error> {
-    let overwrite_mode = if overwrite || value.is_none() {
+    let overwrite_mode = if args.overwrite || value.is_none() {
         LabelOverwrite::Anything
     } else {
         LabelOverwrite::Only(None)
@@ -149,8 +161,12 @@ async fn set_node_label(
         .set_label(node, key, value, overwrite_mode)
         .await?
     {
-        Labelling::Done if value.is_none() => Ok(format!("{key} removed")),
-        Labelling::Done => Ok(format!("{key}={} set", value.unwrap_or_default())),
+        Labelling::Done => Ok(match (value, args.dry_run.is_some()) {
+            (None, false) => format!("{key} removed"),
+            (Some(value), false) => format!("{key}={value} set"),
+            (None, true) => format!("{key} would be removed"),
+            (Some(value), true) => format!("{key}={value} would be set"),
+        }),
         Labelling::Unchanged => Ok(format!(
             "{key}={} was already set",
             value.unwrap_or_default()

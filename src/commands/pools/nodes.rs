@@ -13,10 +13,11 @@ use crate::deploy::pool_taints::{self, TaintChange, exclusive_pool};
 use crate::deploy::pools;
 use crate::lookup;
 use crate::show::reporter::TerminalReporter;
-use gpuctl_cluster::{Connection, LabelOverwrite};
+use gpuctl_cluster::{Connection, DryRun, LabelOverwrite};
 use gpuctl_core::error::{Error, ErrorKind, ErrorName};
 use gpuctl_core::model::contract::labels::POOL_LABEL;
 use gpuctl_core::model::{Inventory, LabelNote, NodeUsage, PoolDefinition};
+use gpuctl_view::jobs::scaled::dry_run_text;
 use gpuctl_view::nodes::labels;
 use gpuctl_view::{Format, document};
 
@@ -31,7 +32,7 @@ pub(crate) async fn remove(args: &PoolNodes, context: &Context) -> Result<ExitCo
 async fn change(args: &PoolNodes, adding: bool, context: &Context) -> Result<ExitCode, Error> {
     let format: Format = args.output.into();
     context.terminal.set_format(format);
-    let connection = context.connect().await?;
+    let connection = context.connect_with(args.dry_run).await?;
     let snapshot = connection.inventory().snapshot().await?.listed()?;
     let reporter = TerminalReporter::new(&context.terminal, format);
     let definition = definition(args, adding, &snapshot.inventory, &connection, &reporter).await?;
@@ -52,15 +53,8 @@ async fn change(args: &PoolNodes, adding: bool, context: &Context) -> Result<Exi
         };
         match result {
             Ok(()) => {
-                let verb = if adding {
-                    "was added to"
-                } else {
-                    "was removed from"
-                };
                 if !format.is_document() {
-                    context
-                        .terminal
-                        .print(&format!("{node} {verb} pool {}\n", args.pool))?;
+                    context.terminal.print(&done_text(node, args, adding))?;
                 }
                 done.push(node.clone());
             }
@@ -70,20 +64,30 @@ async fn change(args: &PoolNodes, adding: bool, context: &Context) -> Result<Exi
             }
         }
     }
-    pools::publish(&connection, true, &reporter).await;
-    let message = format!("{} of {} nodes updated", done.len(), args.nodes.len());
-    context.terminal.print(
-        &document(
-            format,
-            &labels::batch(Some(&args.pool), &done, &failed, message),
-        )
-        .unwrap_or_default(),
-    )?;
+    if !connection.is_dry_run() {
+        pools::publish(&connection, true, &reporter).await;
+    }
+    let dry_run = args.dry_run.map(DryRun::word);
+    let answer = labels::batch(Some(&args.pool), &done, &failed, dry_run);
+    context
+        .terminal
+        .print(&document(format, &answer).unwrap_or_default())?;
     Ok(match failed.first() {
         None => ExitCode::SUCCESS,
         Some((_, error)) if args.nodes.len() == 1 => ExitCode::from(error.kind.exit_code()),
         Some(_) => ExitCode::from(ErrorKind::Request.exit_code()),
     })
+}
+
+fn done_text(node: &str, args: &PoolNodes, adding: bool) -> String {
+    let verb = match (adding, args.dry_run.is_some()) {
+        (true, false) => "was added to",
+        (false, false) => "was removed from",
+        (true, true) => "would be added to",
+        (false, true) => "would be removed from",
+    };
+    let dry_run = dry_run_text(args.dry_run.map(DryRun::word));
+    format!("{node} {verb} pool {}{dry_run}\n", args.pool)
 }
 
 /// Reads the pool's definition. Creates one if the pool exists only as labels.
@@ -104,7 +108,8 @@ async fn definition(
         name: args.pool.clone(),
         ..PoolDefinition::default()
     };
-    if adding {
+    // A dry run cannot create the definition in a namespace that does not exist yet.
+    if adding && !connection.is_dry_run() {
         pools::report_namespace_access(
             connection.pools().ensure_home(false).await?,
             false,

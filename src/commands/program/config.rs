@@ -5,9 +5,9 @@ use std::process::ExitCode;
 
 use serde_json::Value;
 
-use crate::cli::program::config::{Set, View};
+use crate::cli::program::config::{GetSetting, Set, UnsetSetting, View};
 use crate::config::{
-    KEYS, Origin, SettingKey, ValueKind as SessionOptions, default_path, nearest, set,
+    self, Config, KEYS, Origin, SettingKey, ValueKind as SessionOptions, default_path, nearest, set,
 };
 use crate::context::Context;
 use crate::deploy::inputs;
@@ -25,42 +25,28 @@ pub(crate) async fn view(args: &View, context: &Context) -> Result<ExitCode, Err
         .unknown()
         .iter()
         .for_each(|unknown| context.terminal.warn(unknown));
-    let file = config.file.path().map(|path| path.display().to_string());
     // Warn about an invalid setting and print the others.
     let has_error = Cell::new(false);
-    let to_setting = |key: &'static SettingKey| {
-        let (value, origin) = match context.flag(key.name) {
-            Some(value) => (value, Origin::Flag),
-            None => config.find(key).unwrap_or_else(|error| {
-                context.terminal.warn(&error.to_string());
-                has_error.set(true);
-                (Value::Null, Origin::Default)
-            }),
-        };
-        let origin = match origin {
-            Origin::Flag => format!("flag {}", key.flag),
-            Origin::Environment(variable) => format!("environment {variable}"),
-            Origin::File => format!("file {}", file.as_deref().unwrap_or_default()),
-            Origin::Default => "default".to_owned(),
-        };
-        // The environment variable of a `*_file` key holds the secret itself instead of a path.
-        let secret =
-            key.secret || (key.name.ends_with("_file") && origin.starts_with("environment"));
-        Setting {
-            name: key.name,
-            value,
-            origin,
-            secret,
-        }
-    };
-    let settings: Vec<Setting> = KEYS.iter().map(to_setting).collect();
+    let settings = KEYS.iter().map(|key| {
+        setting(key, &config, context).unwrap_or_else(|error| {
+            context.terminal.warn(&error.to_string());
+            has_error.set(true);
+            Setting {
+                name: key.name,
+                value: Value::Null,
+                origin: "default".to_owned(),
+                secret: key.secret,
+            }
+        })
+    });
+    let settings: Vec<Setting> = settings.collect();
     let document = document(format, &view::nested(&settings, args.show_origin));
     let text = document.unwrap_or_else(|| match args.show_origin {
         true => view::table(&settings, format, context.terminal.style()),
         false => view::yaml(&settings),
     });
     context.terminal.print(&text)?;
-    if file.is_none() {
+    if config.file.path().is_none() {
         let location = default_path().map_or_else(
             || "(no config folder found)".to_owned(),
             |path| format!("at {}", path.display()),
@@ -76,15 +62,83 @@ pub(crate) async fn view(args: &View, context: &Context) -> Result<ExitCode, Err
     })
 }
 
-pub(crate) async fn write(args: &Set, context: &Context) -> Result<ExitCode, Error> {
-    context.terminal.set_format(args.output.into());
-    let Some(key) = SettingKey::find(&args.key) else {
-        let error = Error::usage(format!("`{}` is not a setting", args.key));
-        return Err(match nearest(&args.key, KEYS.iter().map(|key| key.name)) {
+/// Looks up the value and the origin of a setting. Fails if the value is invalid.
+fn setting(
+    key: &'static SettingKey,
+    config: &Config,
+    context: &Context,
+) -> anyhow::Result<Setting> {
+    let (value, origin) = match context.flag(key.name) {
+        Some(value) => (value, Origin::Flag),
+        None => config.find(key)?,
+    };
+    let origin = match origin {
+        Origin::Flag => format!("flag {}", key.flag),
+        Origin::Environment(variable) => format!("environment {variable}"),
+        Origin::File => {
+            let path = config.file.path().map(|path| path.display().to_string());
+            format!("file {}", path.unwrap_or_default())
+        }
+        Origin::Default => "default".to_owned(),
+    };
+    // The environment variable of a `*_file` key holds the secret itself instead of a path.
+    let secret = key.secret || (key.name.ends_with("_file") && origin.starts_with("environment"));
+    Ok(Setting {
+        name: key.name,
+        value,
+        origin,
+        secret,
+    })
+}
+
+fn find_key(name: &str) -> Result<&'static SettingKey, Error> {
+    SettingKey::find(name).ok_or_else(|| {
+        let error = Error::usage(format!("`{name}` is not a setting"));
+        match nearest(name, KEYS.iter().map(|key| key.name)) {
             Some(suggestion) => error.hint(format!("did you mean `{suggestion}`?")),
             None => error.hint("`gpuctl config view` lists all settings"),
-        });
+        }
+    })
+}
+
+pub(crate) async fn get(args: &GetSetting, context: &Context) -> Result<ExitCode, Error> {
+    context.terminal.set_format(args.output.into());
+    let key = find_key(&args.key)?;
+    let setting = setting(key, &context.config()?, context).map_err(Error::usage)?;
+    let text = match setting.value {
+        Value::Null => "\n".to_owned(),
+        _ => format!("{}\n", setting.shown()),
     };
+    context
+        .terminal
+        .print(&document(args.output.into(), &view::one(&setting)).unwrap_or(text))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+pub(crate) async fn unset(args: &UnsetSetting, context: &Context) -> Result<ExitCode, Error> {
+    context.terminal.set_format(args.output.into());
+    let key = find_key(&args.key)?;
+    let (path, was_set) = config::unset(context.config_file(), key).map_err(Error::usage)?;
+    let setting = setting(key, &context.config()?, context).map_err(Error::usage)?;
+    let action = if was_set {
+        "removed from"
+    } else {
+        "was not in"
+    };
+    let value = match setting.value {
+        Value::Null => "no value".to_owned(),
+        _ => format!("{} ({})", setting.shown(), setting.origin),
+    };
+    let text = format!("{} {action} {}: now {value}\n", key.name, path.display());
+    context
+        .terminal
+        .print(&document(args.output.into(), &view::one(&setting)).unwrap_or(text))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+pub(crate) async fn write(args: &Set, context: &Context) -> Result<ExitCode, Error> {
+    context.terminal.set_format(args.output.into());
+    let key = find_key(&args.key)?;
     if key.kind == SessionOptions::Map {
         return Err(Error::usage(format!(
             "`{}` is a map; edit the file by hand",

@@ -163,7 +163,7 @@ fn why_names_the_actual_causes() {
     };
     ask(&cluster, Persona::Admin, &misspelt)
         .exits(4)
-        .says("did you mean `train`?");
+        .says("/train`?");
 }
 
 /// Prints the accuracy of each family. Fails if it is below 95 %, or if an answer is a guess where

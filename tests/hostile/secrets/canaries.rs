@@ -123,7 +123,7 @@ fn canaries() -> BTreeMap<&'static str, Vec<&'static str>> {
     ])
 }
 
-const COMMANDS: [&str; 34] = [
+const COMMANDS: [&str; 36] = [
     "get jobs",
     "get jobs -o wide",
     "get nodes",
@@ -157,6 +157,8 @@ const COMMANDS: [&str; 34] = [
     "doctor",
     "config view",
     "config view --show-origin",
+    "config get prometheus.headers",
+    "config get ai.api_key",
     "version",
 ];
 

@@ -66,33 +66,6 @@ pub(super) fn gpus(text: &str) -> Option<(Option<String>, u64)> {
     }
 }
 
-/// Parses Slurm's times into seconds: minutes, minutes:seconds, hours:minutes:seconds, days-hours,
-/// days-hours:minutes[:seconds].
-pub(super) fn time(text: &str) -> Option<u64> {
-    let (days, rest) = match text.split_once('-') {
-        Some((days, rest)) => (Some(days.parse::<u64>().ok()?), rest),
-        None => (None, text),
-    };
-    let parts: Vec<u64> = rest
-        .split(':')
-        .map(|part| part.parse().ok())
-        .collect::<Option<_>>()?;
-    let seconds = match (days, parts.as_slice()) {
-        (None, [minutes]) => minutes.checked_mul(60)?,
-        (None, [minutes, seconds]) => minutes.checked_mul(60)?.checked_add(*seconds)?,
-        (Some(_), [hours]) => hours.checked_mul(3600)?,
-        (Some(_), [hours, minutes]) => hours
-            .checked_mul(3600)?
-            .checked_add(minutes.checked_mul(60)?)?,
-        (_, [hours, minutes, seconds]) => hours
-            .checked_mul(3600)?
-            .checked_add(minutes.checked_mul(60)?)?
-            .checked_add(*seconds)?,
-        _ => return None,
-    };
-    seconds.checked_add(days.unwrap_or(0).checked_mul(86_400)?)
-}
-
 /// Parses `64G` or `4096` (megabytes) into mebibytes.
 pub(super) fn memory(text: &str) -> Option<u64> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());

@@ -1,12 +1,12 @@
-//! Converts an `sbatch` script into a training: its `#SBATCH` options become fields, and its body
-//! becomes the command.
+//! Converts an `sbatch` script to a training: its options become fields, its body the command.
 
 use serde_json::{Value, json};
 
 use super::array::indices;
-use super::sbatch::{self, gpus, memory, time};
+use super::sbatch::{self, gpus, memory};
 use super::script::{ScriptContext, needs_bash, translate};
 use super::{ConvertError, Converted, FieldMap};
+use gpuctl_core::model::values::quantity::slurm_time;
 
 fn mebibytes(amount: u64) -> String {
     if amount.is_multiple_of(1024) {
@@ -84,7 +84,7 @@ impl SbatchOptions {
             "array" => self.array = Some(value),
             "job-name" => self.name.clone_from(&value),
             "time" => {
-                let seconds = time(&value).ok_or_else(|| invalid_option(option, &value))?;
+                let seconds = slurm_time(&value).ok_or_else(|| invalid_option(option, &value))?;
                 self.job.put(
                     "max_runtime",
                     Some(format!("{seconds}s").into()).filter(|_| seconds > 0),

@@ -72,6 +72,14 @@ fn short_duration(text: &str) -> Option<String> {
     (!number.is_empty()).then(|| format!("{number}{short}"))
 }
 
+/// Converts a time in Slurm's form, such as `4:00:00` or `1-12`, to a duration. A bare number has
+/// no unit, so its meaning is unclear.
+fn slurm_duration(text: &str) -> Option<String> {
+    let seconds =
+        quantity::slurm_time(text).filter(|seconds| *seconds > 0 && text.contains([':', '-']))?;
+    Some(quantity::duration_text(Duration::from_secs(seconds)))
+}
+
 impl Reader {
     /// Parses a GPU type in any spelling.
     pub(super) fn gpu_type(&mut self, node: &YamlNode) -> Option<Located<WrittenGpuType>> {
@@ -231,7 +239,9 @@ impl Reader {
         let duration = scalar(node).and_then(|text| quantity::duration(&text.value));
         if duration.is_none() {
             let note = scalar(node)
-                .and_then(|text| short_duration(&text.value))
+                .and_then(|text| {
+                    short_duration(&text.value).or_else(|| slurm_duration(&text.value))
+                })
                 .map_or_else(String::new, |text| format!("write {text}"));
             let expected = "a duration such as 30s, 5m, 12h or 2d";
             self.wrong_type_with(node, name, expected, &note);

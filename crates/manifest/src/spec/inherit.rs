@@ -162,7 +162,7 @@ impl<'s> Inheritance<'s> {
         self.record(
             &scope,
             "job.max_runtime",
-            format!("{}, the site's limit", duration_text(time)),
+            format!("{}, the site's limit", quantity::duration_text(time)),
             false,
         );
     }
@@ -346,18 +346,6 @@ impl<'s> Inheritance<'s> {
         });
         job.site.node_selector = selector;
     }
-}
-
-/// Formats a duration in the largest unit that divides it.
-pub(super) fn duration_text(time: Duration) -> String {
-    let seconds = time.as_secs();
-    let unit = [(86_400, "d"), (3600, "h"), (60, "m")]
-        .into_iter()
-        .find(|(size, _)| seconds > 0 && seconds.is_multiple_of(*size));
-    unit.map_or_else(
-        || format!("{seconds}s"),
-        |(size, name)| format!("{}{name}", seconds / size),
-    )
 }
 
 /// Formats a value on one line, without quotes around text.

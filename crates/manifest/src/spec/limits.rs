@@ -3,7 +3,6 @@
 
 use super::defaults_document::{Defaults, SiteDefaults};
 use super::document::JobDocument;
-use super::inherit::duration_text;
 use gpuctl_core::error::{FilePosition, Problem};
 use gpuctl_core::model::values::quantity;
 
@@ -128,8 +127,8 @@ impl LimitCheck<'_> {
             self.exceeded(
                 None,
                 &scope,
-                &format!("`max_runtime` of {}", duration_text(requested)),
-                &duration_text(limit),
+                &format!("`max_runtime` of {}", quantity::duration_text(requested)),
+                &quantity::duration_text(limit),
             );
         }
     }

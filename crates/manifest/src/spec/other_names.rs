@@ -48,6 +48,10 @@ const FIELDS: &[(&[&str], &str)] = &[
         "use `job.retries`",
     ),
     (
+        &["schedule", "cron", "cronschedule"],
+        "gpuctl cannot run jobs on a schedule: see `gpuctl help cron`",
+    ),
+    (
         &["nodeselector", "tolerations", "affinity"],
         "use `pod:`, whose fields are merged into the pod",
     ),

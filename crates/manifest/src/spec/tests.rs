@@ -609,6 +609,34 @@ fn words_of_other_tools_lead_to_fields_and_kinds() {
 }
 
 #[test]
+fn times_of_slurm_and_schedules_lead_to_the_right_form() {
+    for (time, duration) in [
+        ("4:00:00", "4h"),
+        ("'4:00:00'", "4h"),
+        ("90:00", "90m"),
+        ("1-12", "36h"),
+        ("2-00:00:00", "2d"),
+        ("0:00:45", "45s"),
+    ] {
+        let text = training("resources: {gpu: 1}")
+            .replace("{name: a}", &format!("{{name: a, max_runtime: {time}}}"));
+        let plain = time.trim_matches('\'');
+        let message = format!(
+            "`max_runtime` must be a duration such as 30s, 5m, 12h or 2d, not `{plain}` | \
+             write {duration}"
+        );
+        let problems = problems(&text);
+        assert!(problems[0].ends_with(&message), "{problems:?}");
+    }
+    let text = training("schedule: 0 2 * * *");
+    let problems = problems(&text);
+    assert!(
+        problems[0].contains("unknown field `schedule` | gpuctl cannot run jobs on a schedule"),
+        "{problems:?}"
+    );
+}
+
+#[test]
 fn a_field_of_another_tool_is_not_taken_for_a_similar_name() {
     let text = training("resources: {gpu: 1}").replace("{name: a}", "{name: a, timeout: 4h}");
     assert_eq!(

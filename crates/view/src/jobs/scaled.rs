@@ -28,6 +28,6 @@ pub fn text(scaled: &Scaled) -> String {
 }
 
 /// Returns the suffix that marks the result of a dry run.
-pub(super) fn dry_run_text(dry_run: Option<&str>) -> String {
+pub fn dry_run_text(dry_run: Option<&str>) -> String {
     dry_run.map_or_else(String::new, |place| format!(" ({place} dry run)"))
 }

@@ -189,16 +189,23 @@ pub struct Labelled<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub label_key: Option<&'a str>,
     pub message: String,
+    /// `client` or `server` for a dry run, which changed nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dry_run: Option<&'static str>,
 }
 
 /// The JSON output for several nodes.
 #[derive(JsonSchema, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct NodeBatch {
     #[serde(skip_serializing_if = "Option::is_none")]
     pool: Option<String>,
     success: Vec<String>,
     failed: Vec<NotDone>,
     message: String,
+    /// `client` or `server` for a dry run, which changed nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    dry_run: Option<&'static str>,
 }
 
 #[derive(JsonSchema, Serialize)]
@@ -213,8 +220,13 @@ pub fn batch(
     pool: Option<&str>,
     done: &[String],
     failed: &[(String, Error)],
-    message: String,
+    dry_run: Option<&'static str>,
 ) -> NodeBatch {
+    let updated = if dry_run.is_some() {
+        "would be updated"
+    } else {
+        "updated"
+    };
     let not = |(node, error): &(String, Error)| NotDone {
         node_name: node.clone(),
         error: error.name.to_string(),
@@ -224,6 +236,11 @@ pub fn batch(
         pool: pool.map(ToOwned::to_owned),
         success: done.to_vec(),
         failed: failed.iter().map(not).collect(),
-        message,
+        message: format!(
+            "{} of {} nodes {updated}",
+            done.len(),
+            done.len() + failed.len()
+        ),
+        dry_run,
     }
 }

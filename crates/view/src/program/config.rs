@@ -155,7 +155,7 @@ pub fn table(settings: &[Setting], format: Format, style: TextStyle) -> String {
     table.show(format, true, style)
 }
 
-/// The JSON output of `config set`.
+/// The JSON output of `config get`, `config set` and `config unset`.
 #[derive(JsonSchema, Serialize)]
 pub struct SettingItem<'a> {
     /// The section and the key, such as `prometheus.url`.

@@ -14,7 +14,9 @@ use gpuctl_core::stats::score::gpu_health::{FindingSeverity, HealthFinding};
 pub struct HealthList<'a> {
     pub total: usize,
     pub items: Vec<HealthItem<'a>>,
-    pub coverage: Coverage,
+    /// `null` if the metrics could not be read. Then only nodes were checked, and the state of the
+    /// devices is unknown.
+    pub coverage: Option<Coverage>,
 }
 
 /// A device or a node with a finding.
@@ -39,7 +41,8 @@ fn word(severity: FindingSeverity) -> &'static str {
     }
 }
 
-pub fn list(findings: &[HealthFinding], coverage: Coverage) -> HealthList<'_> {
+/// Builds the JSON output. `coverage` is `None` if only nodes were checked.
+pub fn list(findings: &[HealthFinding], coverage: Option<Coverage>) -> HealthList<'_> {
     fn item(finding: &HealthFinding) -> HealthItem<'_> {
         let HealthFinding {
             severity,

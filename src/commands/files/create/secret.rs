@@ -10,6 +10,7 @@ use crate::cli::files::create_secret::CreateSecret;
 use crate::config::Environment;
 use crate::context::Context;
 use crate::deploy::inputs;
+use gpuctl_cluster::DryRun;
 use gpuctl_core::error::{Error, ErrorName};
 use gpuctl_core::model::contract::labels::{MANAGED_BY, MANAGED_BY_US};
 use gpuctl_manifest::render::{Registry, opaque, registry};
@@ -28,7 +29,7 @@ pub(crate) async fn run(args: &CreateSecret, context: &Context) -> Result<ExitCo
     } else {
         String::new()
     };
-    let connection = context.connect().await?;
+    let connection = context.connect_with(args.dry_run).await?;
     let namespace = connection.namespace.clone();
     let keys: Vec<String> = values.keys().cloned().collect();
     let (object, kind) = match (&args.registry, &args.username) {
@@ -49,7 +50,10 @@ pub(crate) async fn run(args: &CreateSecret, context: &Context) -> Result<ExitCo
     if let Some(live) = &live {
         check_replacement(args, live, &namespace)?;
     }
-    connection.writes().apply(&object, false).await?;
+    // A client dry run sends a read instead of the write, which fails for a new secret.
+    if args.dry_run != Some(DryRun::Client) {
+        connection.writes().apply(&object, false).await?;
+    }
     let keys = if args.registry.is_some() {
         vec![".dockerconfigjson".to_owned()]
     } else {
@@ -61,6 +65,7 @@ pub(crate) async fn run(args: &CreateSecret, context: &Context) -> Result<ExitCo
         r#type: kind,
         keys,
         created: live.is_none(),
+        dry_run: args.dry_run.map(DryRun::word),
     };
     context
         .terminal

@@ -117,6 +117,45 @@ pub fn duration(text: &str) -> Option<Duration> {
     (digits.is_empty() && !text.is_empty()).then_some(Duration::from_secs(seconds))
 }
 
+/// Formats a duration in the largest unit that divides it, such as `36h`.
+pub fn duration_text(time: Duration) -> String {
+    let seconds = time.as_secs();
+    let unit = [(86_400, "d"), (3600, "h"), (60, "m")]
+        .into_iter()
+        .find(|(size, _)| seconds > 0 && seconds.is_multiple_of(*size));
+    unit.map_or_else(
+        || format!("{seconds}s"),
+        |(size, name)| format!("{}{name}", seconds / size),
+    )
+}
+
+/// Parses Slurm's times into seconds: minutes, minutes:seconds, hours:minutes:seconds, days-hours,
+/// days-hours:minutes[:seconds].
+pub fn slurm_time(text: &str) -> Option<u64> {
+    let (days, rest) = match text.split_once('-') {
+        Some((days, rest)) => (Some(days.parse::<u64>().ok()?), rest),
+        None => (None, text),
+    };
+    let parts: Vec<u64> = rest
+        .split(':')
+        .map(|part| part.parse().ok())
+        .collect::<Option<_>>()?;
+    let seconds = match (days, parts.as_slice()) {
+        (None, [minutes]) => minutes.checked_mul(60)?,
+        (None, [minutes, seconds]) => minutes.checked_mul(60)?.checked_add(*seconds)?,
+        (Some(_), [hours]) => hours.checked_mul(3600)?,
+        (Some(_), [hours, minutes]) => hours
+            .checked_mul(3600)?
+            .checked_add(minutes.checked_mul(60)?)?,
+        (_, [hours, minutes, seconds]) => hours
+            .checked_mul(3600)?
+            .checked_add(minutes.checked_mul(60)?)?
+            .checked_add(*seconds)?,
+        _ => return None,
+    };
+    seconds.checked_add(days.unwrap_or(0).checked_mul(86_400)?)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -213,6 +252,13 @@ mod tests {
                 assert_eq!(milli(&text), Some(expected), "{text}");
             }
             assert_eq!(milli(&format!("-2048{suffix}")), None);
+        }
+    }
+
+    #[test]
+    fn formats_durations_in_their_largest_unit() {
+        for text in ["2d", "36h", "90m", "45s", "0s"] {
+            assert_eq!(duration_text(duration(text).unwrap()), text);
         }
     }
 

@@ -13,7 +13,7 @@ fn times_and_amounts_are_slurms() {
         ("1-01:01:01", Some(90_061)),
         ("UNLIMITED", None),
     ] {
-        assert_eq!(time(text), seconds, "{text}");
+        assert_eq!(slurm_time(text), seconds, "{text}");
     }
     assert_eq!(
         (memory("64G"), memory("4096"), memory("1T"), memory("x")),
