@@ -151,7 +151,7 @@ pub(crate) fn instant(text: &str, now: Timestamp) -> Result<Timestamp, Error> {
     })
 }
 
-/// Returns the seconds by which the local clock is ahead of UTC at a time.
+/// Returns the offset of local time from UTC in seconds at a time.
 pub(crate) fn local_offset(at: UnixSeconds) -> i64 {
     let offset = TimeZone::system().to_offset(at.timestamp());
     i64::from(offset.seconds())

@@ -105,7 +105,7 @@ fn nodes_show_types_slices_and_faults_of_every_vendor() {
     // 8 = 8 allocatable + 0 lost, and 8 = 0 usable + 8 cordoned.
     assert_eq!(numbers("fleet-cordoned"), [8, 0, 8, 0]);
     assert_eq!(numbers("fleet-broken"), [7, 1, 0, 7]);
-    // A node of which all GPUs are lost keeps its type.
+    // A node keeps its type when all of its GPUs are lost.
     assert_eq!(
         row("fleet-zero"),
         expected("faulty", 8, 0, Some("a100-80g"))

@@ -1,5 +1,5 @@
-//! Tests that whole devices, instances and shares are told apart by labels, by the number of units
-//! and by the series of exporters.
+//! Tests that labels, the number of units and the series of exporters distinguish whole devices,
+//! instances and shares.
 
 use std::fmt::Write as _;
 

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::support::Scene;
 
-/// Converts a node's name to the form in which an exporter writes it.
+/// Writes a node's name as an exporter does.
 type NameForm = fn(&str) -> String;
 
 /// Renames the nodes in the exporter's labels, and sets the load of all held devices.

@@ -180,7 +180,7 @@ pub(crate) async fn run(args: &ScoreArgs, context: &Context) -> Result<ExitCode,
     last_error.map_or(Ok(ExitCode::SUCCESS), Err)
 }
 
-/// Says that no GPU is low. An unknown score is not evidence of work.
+/// Reports that no GPU is low. An unknown score is not evidence of work.
 fn note_none_low(devices: &[Scored], context: &Context) {
     let all = devices.len();
     let is_unknown = |device: &&Scored| device.score.band == Band::Unknown;

@@ -97,7 +97,7 @@ impl OwnedPods {
                 .labels
                 .keys()
                 .any(|key| gpu_group::is_group(key));
-            // A pod that only reserves a device for others is no workload.
+            // A pod that only reserves a device for others is not a workload.
             if is_grouped && gpu_group::reserves(&pod.metadata.namespace) {
                 continue;
             }

@@ -256,7 +256,7 @@ fn kind_of(node: &NodeUsage) -> String {
     joined(&node.kinds())
 }
 
-/// Says whether a job can get a GPU that no pod holds.
+/// Returns whether a job can get a GPU that no pod holds.
 fn unheld(node: Option<&NodeUsage>) -> &'static str {
     match node {
         Some(node) if !node.accepts_pods() => "cordoned",

@@ -21,7 +21,7 @@ pub struct DeviceAt {
     /// Profile and number of the instance, such as `1g.10gb-7`; `null` for a whole device.
     slice: Option<String>,
     at: Timestamp,
-    /// In percent; `null` for a partitioned device, whose instances have values of their own.
+    /// In percent; `null` for a partitioned device, whose instances have their own values.
     utilization: Option<Percent>,
     holders: Vec<HolderAt>,
     /// Pods of the node that may have held it, when the exporter names no pod.

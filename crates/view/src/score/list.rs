@@ -130,7 +130,7 @@ fn unknown(rows: &[Scored]) -> usize {
     rows.iter().filter(is_unknown).count()
 }
 
-/// Says how many held devices have no score, for a list without low devices. `None` if all have
+/// Returns the number of held devices without a score, for a list without low devices. `None` if all have
 /// one.
 pub fn unknown_text(rows: &[Scored]) -> Option<String> {
     let held = rows

@@ -70,7 +70,7 @@ impl Count {
         };
     }
 
-    /// Adds units of which the kubelet offers `allocatable` to pods.
+    /// Adds units. The kubelet offers `allocatable` of them to pods.
     pub(crate) fn add_capacity(&mut self, capacity: u64, allocatable: u64) {
         let lost = capacity.saturating_sub(allocatable);
         self.total = self.total.saturating_add(capacity);
@@ -115,7 +115,7 @@ mod tests {
         let mut open = Count::usable_units(0, Some(0));
         open.add_capacity(8, 7);
         open.hold(3);
-        // A cordoned node of 8 GPUs, of which pods hold 2.
+        // A cordoned node with 8 GPUs. Pods hold 2 of them.
         let mut closed = Count::usable_units(0, Some(0));
         closed.add_capacity(8, 8);
         closed.hold(2);

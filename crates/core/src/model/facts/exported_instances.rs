@@ -109,7 +109,7 @@ mod tests {
         assert_eq!(
             exported(&all).slice_name(16, None).as_deref(),
             Some("dpx_nps1"),
-            "each partition has a number of its own"
+            "each partition has its own number"
         );
     }
 }

@@ -12,7 +12,7 @@ use crate::model::contract::labels::POOL_LABEL;
 use crate::model::counting::capacity::Amounts;
 use crate::model::values::quantity;
 
-/// Values of type labels that only say that the node has GPUs.
+/// Values of type labels that mean that the node has GPUs, without a type.
 const FLAGS: [&str; 3] = ["true", "false", "present"];
 
 /// The fields of a node that gpuctl reads.

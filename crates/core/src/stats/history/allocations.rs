@@ -128,7 +128,7 @@ impl AllocationHistory {
     }
 
     /// Returns whether the samples leave a gap at the start and at the end of the window, so that
-    /// samples beyond it are needed to tell which pods existed in the gap.
+    /// samples beyond it are needed to find the pods that existed in the gap.
     pub fn edge_gaps(requests: &[Series], capacity: &[Series], span: TimeSpan) -> (bool, bool) {
         let counted = || capacity.iter().chain(requests);
         let slots = Slots::new(span, counted().map(|series| &series.points[..]));

@@ -13,7 +13,7 @@ pub(super) struct SampleRun {
 }
 
 /// Returns the usual interval between ascending times in milliseconds. A single gap of more than
-/// [`LONGEST_SLOT`] is no evidence of an interval, because it may be an outage.
+/// [`LONGEST_SLOT`] does not prove an interval, because it may be an outage.
 pub(super) fn usual(times: &[i64]) -> Option<i64> {
     let gaps = times.windows(2).map(|pair| pair[1] - pair[0]);
     let interval = most_common(gaps)?;

@@ -141,10 +141,10 @@ impl PodRecords {
 
 /// Slots of a pod's life.
 struct PodLife {
-    /// Slots in which it was pending or running.
+    /// Slots while it was pending or running.
     requested: Vec<bool>,
     running: Vec<bool>,
-    /// Slots in which it may have been pending or running.
+    /// Slots while it may have been pending or running.
     unseen: Vec<bool>,
 }
 

@@ -10,7 +10,7 @@ use crate::model::values::series::Series;
 /// Slots of an object's life.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Presence {
-    /// Slots with samples, or between two samples of which none is missing.
+    /// Slots with samples, or between two consecutive samples.
     pub(crate) seen: Vec<bool>,
     /// Slots without samples between two samples of the same object.
     pub(crate) bridged: Vec<bool>,

@@ -107,7 +107,7 @@ fn boards_partitions_and_twins_count_once() {
     let devices = listed_devices(&supply, Some(&holders));
     assert_eq!(counts(&devices), (8, 8, BTreeMap::new()));
     // A partition of one slice on board 0 leaves 7 boards. Of board 0, six slices are left: six
-    // more partitions of one slice, or one of three slices (3..6, because slice 0 is taken).
+    // more partitions with one slice, or one with three slices (3..6, because slice 0 is taken).
     let holders = hold(&mut supply, &["gpu-0-1g.10gb-0"]);
     let devices = listed_devices(&supply, Some(&holders));
     let partitions = BTreeMap::from([("mig-1g.10gb", (7, 1)), ("mig-3g.40gb", (1, 0))]);

@@ -311,7 +311,7 @@ fn constraints_compare_the_devices_of_a_claim() {
         attribute: "resource.kubernetes.io/pcieRoot".to_owned(),
         is_distinct: false,
     });
-    // One pod needs two units. The third device is left over, and so is the one of root 2.
+    // One pod needs two units. The third device and the one of root 2 remain.
     assert_eq!(on_a(&compared(&equal, &supply(&devices))), (3, 3));
     let mut distinct = equal.clone();
     distinct.claims[0].constraints[0].is_distinct = true;

@@ -202,7 +202,7 @@ fn claimed_devices_count_like_resources() {
     ];
     let inventory = Inventory::new(vec![host("a", &[], &[])], Some(&claims), &broken);
     let only = &inventory.hosts[0];
-    // 3 devices, of which 2 are lost and pods hold 2, one of them lost.
+    // 3 devices. 2 are lost, and pods hold 2, including a lost one.
     assert_eq!(
         (
             only.gpus.total,
@@ -327,7 +327,7 @@ fn lost_and_cordoned_gpus_count_but_are_not_free() {
         let mut hosts = inventory.hosts.iter();
         hosts.find(|host| host.name() == name).unwrap()
     };
-    // A node of which all GPUs are lost keeps its type.
+    // A node keeps its type when all of its GPUs are lost.
     assert!(named("zero").has_gpus());
     assert_eq!(
         named("zero")

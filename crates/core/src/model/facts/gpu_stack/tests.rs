@@ -1,4 +1,4 @@
-//! Tests which component of the GPU software is named as broken.
+//! Tests that the first broken component of the GPU software is named.
 
 use std::collections::BTreeMap;
 

@@ -192,7 +192,7 @@ fn nodes_are_resolved_when_the_exporter_does_not_know_its_host() {
     let on = |node: &str| Some(node.to_owned());
     // NVIDIA/dcgm-exporter#572: the host name of a container is `localhost`.
     let local = gpu(&[("Hostname", "localhost"), ("instance", "10.0.0.2:9400")]);
-    // NVIDIA/dcgm-exporter#78: a relabeled node beside the exporter's own pod.
+    // NVIDIA/dcgm-exporter#78: a relabeled node next to the exporter's pod.
     let relabeled = gpu(&[
         ("Hostname", "nvidia-dcgm-exporter-x"),
         ("kubernetes_node", "gpu-2"),

@@ -277,7 +277,7 @@ fn random_histories_add_up() {
         let hours = 1 + noise.below(4);
         let minutes = hours * HOUR;
         // Two gaps of kube-state-metrics, long enough not to be lost scrapes, and so far apart that
-        // their lengths are no scrape interval.
+        // their lengths are not scrape intervals.
         let half = minutes / 2;
         let gaps = [0, half].map(|start| {
             let begin = start + 6 + noise.below(half - 12);

@@ -245,7 +245,7 @@ fn torn_scrapes_give_the_hours_of_perfect_ones() {
     assert!((half.held - truth).abs() < truth * 0.01, "{half:?}");
 
     // Five hours without scrapes each day, from 03:20 to 08:20. The daily pod begins in it. Pods in
-    // it that nobody saw are not in any sum: short pods at 03:13 and 06:13, 64 / 8 · 2 each day.
+    // it without any sample are not in any sum: short pods at 03:13 and 06:13, 64 / 8 · 2 each day.
     let outage = (200 * 60 * SECOND)..(500 * 60 * SECOND);
     let of_day = |at: i64| (at - BEGIN) % (24 * HOUR);
     let (outages, _) =
