@@ -283,3 +283,35 @@ impl Presence {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::values::series::{Labels, Point};
+    use crate::stats::history::slots::TimeSpan;
+
+    #[test]
+    fn time_before_the_first_scrape_of_all_does_not_count() {
+        // Scrapes every 30 s from 60 s on, and nothing before.
+        let points = (2..6).map(|step| Point {
+            at: step * 30_000,
+            value: 1.0,
+        });
+        let series = Series {
+            labels: Labels::default(),
+            points: points.collect(),
+        };
+        let seen = |start: i64, end: i64| {
+            let span = TimeSpan { start, end };
+            let slots = Slots::new(span, [&series.points[..]].into_iter());
+            let scrapes = Scrapes::new([&series].into_iter(), 30_000);
+            let presence = Sightings::new(&[&series], &scrapes).presence(slots, &scrapes, true);
+            presence.seen.iter().filter(|slot| **slot).count()
+        };
+        // A window that ends with the first scrape, although it is shorter than two intervals.
+        assert_eq!(seen(10_000, 60_000), 0);
+        // The object existed during the whole window.
+        assert_eq!(seen(60_000, 180_000), 4);
+        assert_eq!(seen(70_000, 130_000), 2);
+    }
+}
