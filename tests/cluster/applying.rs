@@ -295,7 +295,7 @@ fn diff_and_apply_mask_secrets_however_they_are_quoted() {
 
 #[test]
 fn apply_keeps_jobs_paused_and_may_change_what_scale_wrote() {
-    let scene = Scene::new("paused");
+    let scene = Scene::new("apply-paused");
     let web = service("web", 2, "nginx:1", "");
     apply(&scene, &web).ok();
     scene.gpuctl(&["pause", "job", "web"]).ok();
@@ -808,7 +808,7 @@ fn newer_defaults_restart_nothing_until_the_file_changes() {
 /// supervisor. A running job keeps the supervisor that it started with.
 #[test]
 fn ranks_keep_their_supervisor_until_the_file_changes() {
-    let scene = Scene::with_nodes("ranks", 2);
+    let scene = Scene::with_nodes("apply-ranks", 2);
     let yaml = "kind: training\nversion: v0.1\njob: {name: pair}\nenvironment: {image: i, command: [train]}\nresources: {gpu: 1, node_count: 2}\n";
     let programs = || {
         scene.get(&["configmaps", "-l", "gpuctl/job=pair"])["items"]

@@ -777,38 +777,38 @@ fn an_exclusive_pool_repels_other_jobs_without_evicting_pods() {
 
 #[test]
 fn a_dry_run_of_members_changes_neither_nodes_nor_definition() {
-    let scene = scene("pool-dry", 2);
+    let scene = scene("pool-members", 2);
     make(
         &scene,
-        "kind: pool\nversion: v0.1\npool: {name: pool-dry, exclusive: true}\nnodes: [pool-dry-0]\n",
+        "kind: pool\nversion: v0.1\npool: {name: pool-members, exclusive: true}\nnodes: [pool-members-0]\n",
         &[],
     )
     .ok();
     let state = || {
-        let nodes = ["pool-dry-0", "pool-dry-1"].map(|node| {
+        let nodes = ["pool-members-0", "pool-members-1"].map(|node| {
             let taints = scene.admin.json(&["get", "node", node])["spec"]["taints"].clone();
             (labels(&scene, node), taints)
         });
-        (nodes, definition(&scene, "pool-dry"))
+        (nodes, definition(&scene, "pool-members"))
     };
     let before = state();
     for place in ["client", "server"] {
         let dry_run = format!("--dry-run={place}");
         for (verb, node, text) in [
-            ("add", "pool-dry-1", "would be added to"),
-            ("remove", "pool-dry-0", "would be removed from"),
+            ("add", "pool-members-1", "would be added to"),
+            ("remove", "pool-members-0", "would be removed from"),
         ] {
-            let arguments = [verb, "node", node, "--pool", "pool-dry", &dry_run];
+            let arguments = [verb, "node", node, "--pool", "pool-members", &dry_run];
             assert_eq!(
                 scene.gpuctl(&arguments).ok().out,
-                format!("{node} {text} pool pool-dry ({place} dry run)\n")
+                format!("{node} {text} pool pool-members ({place} dry run)\n")
             );
             let run = scene.gpuctl(&[&arguments[..], &["-o", "json"]].concat());
             let answer = run.ok().json();
             assert_eq!(
                 answer,
                 json!({
-                    "pool": "pool-dry", "success": [node], "failed": [],
+                    "pool": "pool-members", "success": [node], "failed": [],
                     "message": "1 of 1 nodes would be updated", "dryRun": place,
                 })
             );
@@ -817,9 +817,9 @@ fn a_dry_run_of_members_changes_neither_nodes_nor_definition() {
             .gpuctl(&[
                 "remove",
                 "node",
-                "pool-dry-1",
+                "pool-members-1",
                 "--pool",
-                "pool-dry",
+                "pool-members",
                 &dry_run,
             ])
             .exits(1)

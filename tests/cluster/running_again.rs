@@ -11,7 +11,11 @@ use crate::support::{Run, Scene, cluster, finish, items};
 
 /// Writes a training with a local file. It fails after some seconds.
 fn training_with_file(scene: &Scene, name: &str, seconds: u32) -> PathBuf {
-    let folder = cluster().folder().join("running-again").join(name);
+    let folder = cluster()
+        .folder()
+        .join("running-again")
+        .join(scene.name)
+        .join(name);
     fs::create_dir_all(&folder).unwrap();
     fs::write(folder.join("train.py"), "first").unwrap();
     let body = format!(
@@ -191,7 +195,13 @@ fn files_that_an_earlier_apply_changed_reach_a_running_training_with_replace() {
     scene.until("running", "running", None);
     let replace = || scene.gpuctl(&["apply", "-f", path, "--replace"]).ok();
     let first = uid(&scene, "running");
-    assert!(replace().out.contains("unchanged"));
+    let again = replace();
+    assert!(
+        again.out.contains("unchanged"),
+        "{} {}",
+        again.out,
+        again.err
+    );
     assert_eq!(uid(&scene, "running"), first);
     fs::write(yaml.with_file_name("train.py"), "second").unwrap();
     let old_files = "keep the old files until they restart: gpuctl restart again-earlier/running";

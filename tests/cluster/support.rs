@@ -34,7 +34,9 @@ pub const GPU: &str = "nvidia.com/gpu";
 
 impl Scene {
     /// An empty namespace.
+    #[track_caller]
     pub fn new(name: &'static str) -> Self {
+        gpuctl_sandbox::assert_unique(name);
         let admin = cluster().kubectl(Persona::Admin);
         admin.apply(&json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}));
         Self {
@@ -45,6 +47,7 @@ impl Scene {
     }
 
     /// A namespace and `count` nodes with eight A100 each in the pool.
+    #[track_caller]
     pub fn with_nodes(name: &'static str, count: usize) -> Self {
         let scene = Self::new(name);
         let nodes: Vec<Value> = (0..count)

@@ -47,11 +47,14 @@ pub struct Scene {
 
 impl Scene {
     /// Creates nodes with eight idle A100 each.
+    #[track_caller]
     pub fn new(name: &'static str, nodes: usize) -> Self {
         Self::on(cluster(), name, nodes)
     }
 
+    #[track_caller]
     pub fn on(cluster: &'static Cluster, name: &'static str, nodes: usize) -> Self {
+        gpuctl_sandbox::assert_unique(name);
         let admin = cluster.kubectl(Persona::Admin);
         admin.apply(&json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}));
         let names: Vec<String> = (0..nodes).map(|index| format!("{name}-{index}")).collect();

@@ -40,7 +40,9 @@ pub struct Scene {
 }
 
 impl Scene {
+    #[track_caller]
     pub fn new(name: &'static str) -> Self {
+        gpuctl_sandbox::assert_unique(name);
         let admin = cluster().kubectl(Persona::Admin);
         admin.apply(&json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}));
         Self { name, admin }

@@ -26,6 +26,7 @@ mod process;
 pub mod real_node;
 mod stores;
 mod tty;
+mod unique;
 mod volcano;
 pub mod webhook;
 
@@ -36,3 +37,4 @@ pub use logs::PodLog;
 pub use persona::Persona;
 pub use real_node::{Hardware, RealNode};
 pub use tty::Tty;
+pub use unique::assert_unique;
