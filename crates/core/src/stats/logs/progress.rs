@@ -22,10 +22,23 @@ struct ProgressPattern {
     started: bool,
 }
 
+/// A tqdm bar of a training: without a title, as of Hugging Face's Trainer, or with one such as
+/// `Epoch 3`, `Steps`, `Training Progress` (verl) or `1|100|Loss: 0.5` (torchtune). Before the title,
+/// launchers and loggers write ranks, times and levels. Bars with other titles show how far a
+/// download, a data set or a checkpoint is.
+const BAR: &str = r"(?ix)^
+    (?: \s+ | \x1b\[[\d;]*[a-z] | \[[^\]]*\]:? | \([^)]*\)
+      | \d{4}-\d\d-\d\d[t\x20]\S+ | (?:debug|info|warning)\b:? | (?:rank|node|worker)[-_]?\d+:
+    )*
+    (?: (?:global|epochs?|steps?|train|training|iter|iterations?|progress|loss)\b
+      | [\d\s:/|,.\#=\[\]()-]
+    )*
+    (?:^|[\s:\]])(\d{1,3})%\|[^|]*\|\s*(?:\d|\?)";
+
 const PATTERNS: [ProgressPattern; 4] = [
     ProgressPattern {
         name: "tqdm, Hugging Face Trainer, Lightning",
-        shape: r"(?:^|[\s:])(\d{1,3})%\|[^|]*\|\s*(?:\d|\?)",
+        shape: BAR,
         started: false,
     },
     ProgressPattern {
@@ -53,17 +66,19 @@ static SHAPES: LazyLock<Vec<Regex>> = LazyLock::new(|| {
 });
 
 /// Returns the newest progress from 0 to 100, or `None` if no line contains any. Steps take
-/// precedence over epochs, even over those in later lines.
+/// precedence over epochs, even over those in later lines, and longer bars over shorter ones, such
+/// as those of evaluations.
 pub fn percent<'a>(lines: impl DoubleEndedIterator<Item = &'a str> + Clone) -> Option<Percent> {
-    PATTERNS
-        .iter()
-        .zip(SHAPES.iter())
-        .find_map(|(pattern, shape)| {
-            lines
-                .clone()
-                .rev()
-                .find_map(|line| read(pattern, shape, line))
-        })
+    let newest = |(pattern, shape): (&ProgressPattern, &Regex)| {
+        let all = lines.clone().filter_map(|line| {
+            let steps = bar_counts(line).map_or(0.0, |(_, total)| total);
+            Some((steps, read(pattern, shape, line)?))
+        });
+        // Of equal totals, the last line wins.
+        let longest = all.max_by(|(a, _), (b, _)| a.total_cmp(b));
+        longest.map(|(_, percent)| percent)
+    };
+    PATTERNS.iter().zip(SHAPES.iter()).find_map(newest)
 }
 
 /// A progress line with its time.
@@ -118,20 +133,13 @@ fn point(
     at: Timestamp,
     line: &str,
 ) -> Option<ProgressPoint> {
-    let [counts, epoch_bar] = &*BARS;
+    let [_, epoch_bar] = &*BARS;
     if epoch_bar.is_match(line) {
         return None;
     }
     let Percent(percent) = read(pattern, shape, line)?;
-    let total = |shape: &Regex| {
-        let captures = line.rsplit('\r').find_map(|part| shape.captures(part))?;
-        let number = |index: usize| captures.get(index)?.as_str().parse::<f64>().ok();
-        number(1)
-            .zip(number(2))
-            .filter(|(done, total)| done <= total && *total > 0.0)
-    };
     // Only tqdm's lines have a percentage.
-    let (done, total) = match (total(counts), total(shape)) {
+    let (done, total) = match (bar_counts(line), counts(shape, line)) {
         (Some((done, total)), None) => (done / total, total),
         (_, Some((_, total))) => (percent / 100.0, total),
         (None, None) => (percent / 100.0, 100.0),
@@ -143,6 +151,20 @@ fn point(
     })
 }
 
+/// Returns the done and all steps of a bar.
+fn bar_counts(line: &str) -> Option<(f64, f64)> {
+    let [counts_in_bar, _] = &*BARS;
+    counts(counts_in_bar, line)
+}
+
+fn counts(shape: &Regex, line: &str) -> Option<(f64, f64)> {
+    let captures = line.rsplit('\r').find_map(|part| shape.captures(part))?;
+    let number = |index: usize| captures.get(index)?.as_str().parse::<f64>().ok();
+    number(1)
+        .zip(number(2))
+        .filter(|(done, total)| done <= total && *total > 0.0)
+}
+
 /// Time of a program's last step, and the interval between its steps.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cadence {
@@ -151,16 +173,21 @@ pub struct Cadence {
     pub seconds: f64,
 }
 
-/// Pattern for lines that mention a step, in any format.
-const STEP: &str = r"(?i)\b(?:step|iter|iteration|batch)\b[\s:=\[#]*\d+|\d{1,3}%\|";
+/// Pattern for lines that mention a step, other than bars.
+const STEP: &str = r"(?i)\b(?:step|iter|iteration|batch)\b[\s:=\[#]*\d+";
 
 static STEPS: LazyLock<Regex> = LazyLock::new(|| Regex::new(STEP).expect("the pattern is tested"));
+
+fn mentions_step(line: &str) -> bool {
+    let [bar, ..] = &SHAPES[..] else { return false };
+    STEPS.is_match(line) || line.rsplit('\r').any(|part| bar.is_match(part))
+}
 
 /// Computes the interval between lines that mention a step, or returns `None` if there are fewer
 /// than three.
 pub fn cadence<'a>(lines: impl Iterator<Item = (Timestamp, &'a str)>) -> Option<Cadence> {
     let times: Vec<Timestamp> = lines
-        .filter(|(_, line)| STEPS.is_match(line))
+        .filter(|(_, line)| mentions_step(line))
         .map(|(time, _)| time)
         .collect();
     let mut between: Vec<f64> = times
@@ -294,6 +321,45 @@ mod tests {
         let epoch = "Epoch 0:  40%|████      | 4/10 [00:01<00:02, v_num=1]";
         assert_eq!(values(&[epoch]), []);
         assert_eq!(values(&[" 40%|████ | ?"]), [(0, 0.4)]);
+    }
+
+    #[test]
+    fn bars_of_downloads_data_sets_and_checkpoints_are_not_progress() {
+        for line in [
+            "Map (num_proc=8):  80%|████████  | 8000/10000 [00:10<00:02, 800.00 examples/s]",
+            "Loading checkpoint shards:  50%|█████     | 2/4 [00:10<00:10,  5.00s/it]",
+            "model-00001-of-00030.safetensors:  45%|████▌     | 2.21G/4.91G [00:30<00:36, 73MB/s]",
+            "Tokenizing train dataset (num_proc=4):  10%|█ | 100/1000 [00:01<00:09]",
+            "Validation DataLoader 0:  50%|█████     | 5/10 [00:00<00:00]",
+            "Sanity Checking DataLoader 0:  50%|█████     | 1/2 [00:00<00:00]",
+            "Capturing CUDA graph shapes:  20%|██        | 7/35 [00:05<00:20]",
+            "(EngineCore pid=7) Loading safetensors checkpoint shards:  25% Completed | 1/4",
+            "Training data preparation:  10%|█ | 1/10",
+        ] {
+            assert_eq!(percent([line].into_iter()), None, "{line}");
+            assert!(!mentions_step(line), "{line}");
+        }
+    }
+
+    #[test]
+    fn bars_of_trainings_can_have_titles_and_prefixes() {
+        for line in [
+            "Training Progress:  25%|██▌  | 25/100 [00:10<00:30]",
+            "Steps:  25%|██▌       | 25/100 [00:10<00:30, lr=0.0001, step_loss=0.1]",
+            "1|25|Loss: 1.2345:  25%|██▌       | 25/100 [00:10<00:30]",
+            "[rank0]:  25%|██▌       | 25/100 [00:10<00:30]",
+            "(RayTrainWorker pid=1234, ip=10.0.0.1)  25%|██▌       | 25/100 [00:10<00:30]",
+            "worker-1:  25%|██▌       | 25/100 [00:10<00:30]",
+            "2026-01-01T00:00:00.123Z  25%|██▌       | 25/100 [00:10<00:30]",
+            "Epoch 1/1:  25%|██▌       | 25/100 [00:10<00:30]",
+            "Loading weights: 100%|███| 4/4\r 25%|██▌       | 25/100 [00:10<00:30]",
+        ] {
+            assert_eq!(percent([line].into_iter()), Some(Percent(25.0)), "{line}");
+            assert!(mentions_step(line), "{line}");
+        }
+        // An evaluation of 10 batches runs during a training of 100 steps.
+        let lines = [" 25%|██▌ | 25/100 [00:10]", " 90%|█████████ | 9/10 [00:01]"];
+        assert_eq!(percent(lines.into_iter()), Some(Percent(25.0)));
     }
 
     #[test]
