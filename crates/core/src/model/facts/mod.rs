@@ -5,6 +5,7 @@ pub mod condition;
 pub mod device;
 pub(crate) mod event;
 pub mod exported_instances;
+pub(crate) mod fractions;
 pub mod gpu;
 pub mod gpu_group;
 pub mod gpu_stack;

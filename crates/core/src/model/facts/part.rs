@@ -1,15 +1,15 @@
 //! Determines the fraction of a device that one unit of an extended resource represents. Such a
 //! unit is an instance, a partition, or a share of a device.
 //!
-//! Sources: NVIDIA's MIG user guide for the compute slices of profiles, AMD's partitioning guide
-//! for compute modes, and HAMi's `pkg/device/nvidia` for how nodes are registered.
+//! Source: HAMi's `pkg/device/nvidia` for how nodes are registered.
 
 use std::collections::BTreeMap;
 
+use super::fractions::{mig_fraction, mode_fraction};
 use super::gpu::{GpuType, SHARED_MEMORY};
 use super::node::Node;
 use super::resource::resource_name;
-use super::unit::{SHARED, SliceSize, Unit, by_resource, unit};
+use super::unit::{SHARED, SliceSize, Unit, by_resource, is_instance, is_share, unit};
 use crate::model::values::quantity;
 
 /// The part of a device that one unit of an extended resource represents.
@@ -82,9 +82,13 @@ impl Part {
                 .and_then(|(mode, _)| mode_fraction(mode, product))
         };
         let profile = name.strip_prefix("mig-");
-        let fraction = profile.map_or_else(of_modes, |profile| mig_fraction(profile, product));
+        // The name of a share does not contain the number of shares.
+        let fraction = match is_share(name) {
+            true => None,
+            false => profile.map_or_else(of_modes, |profile| mig_fraction(profile, product)),
+        };
         // In SPX mode, a device has one partition, which exporters measure as the whole device.
-        let instance = profile.is_some() || (name.contains("_nps") && !name.starts_with("spx"));
+        let instance = is_instance(name) && !name.starts_with("spx");
         Self {
             name: name.to_owned(),
             fraction,
@@ -141,61 +145,6 @@ impl Part {
             fraction: Some(of_memory.unwrap_or(1.0).min(1.0)),
             ..self
         }
-    }
-}
-
-/// Computes the fraction of the device's compute slices in a MIG profile: `3g.40gb` has 3 of 7. Two
-/// product lines have four slices instead of seven.
-fn mig_fraction(profile: &str, product: Option<&GpuType>) -> Option<f64> {
-    let mut parts = profile.split('.');
-    let first = parts.next()?;
-    // `1c.3g.40gb` is one of the three compute slices of a GPU instance.
-    let count: f64 = first
-        .strip_suffix('c')
-        .or_else(|| first.strip_suffix('g'))?
-        .parse()
-        .ok()?;
-    let sizes: Vec<&str> = profile
-        .split('.')
-        .filter(|word| word.ends_with('g') || word.ends_with("gb"))
-        .collect();
-    let total = match product.map(ToString::to_string) {
-        Some(product) if product.starts_with("a30") || product.contains("pro-") => 4.0,
-        Some(_) => 7.0,
-        None => match sizes.as_slice() {
-            // Profiles of devices with four slices: A30 (24 GB) and RTX PRO 6000 (96 GB).
-            ["1g", "6gb"] | ["2g", "12gb" | "48gb"] | ["4g", "24gb" | "96gb"] => 4.0,
-            // Ambiguous: the profile exists on an H100 with 96 GB and on an RTX PRO 6000.
-            ["1g", "24gb"] => return None,
-            _ => 7.0,
-        },
-    };
-    (count <= total).then_some(count / total)
-}
-
-/// Computes the fraction of a device in one partition of a compute mode. A `cpx` partition is one
-/// compute die, and the number of dies depends on the product.
-fn mode_fraction(mode: &str, product: Option<&GpuType>) -> Option<f64> {
-    match mode {
-        "spx" => Some(1.0),
-        "dpx" => Some(1.0 / 2.0),
-        "tpx" => Some(1.0 / 3.0),
-        "qpx" => Some(1.0 / 4.0),
-        "cpx" => {
-            let product = product?.to_string();
-            let dies = [
-                ("mi300a", 6.0),
-                ("mi308x", 4.0),
-                ("mi300x", 8.0),
-                ("mi325x", 8.0),
-                ("mi350x", 8.0),
-                ("mi355x", 8.0),
-            ];
-            dies.iter()
-                .find(|(name, _)| product.starts_with(name))
-                .map(|(_, dies)| 1.0 / dies)
-        }
-        _ => None,
     }
 }
 

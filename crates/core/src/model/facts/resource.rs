@@ -70,6 +70,9 @@ pub(crate) fn resource_name(label: &str) -> String {
         "volcano_sh_vgpu_number" => return VOLCANO_SHARE.to_owned(),
         _ => {}
     }
+    if let Some(whole) = WHOLE.iter().find(|whole| is_form_of(label, whole)) {
+        return (*whole).to_owned();
+    }
     if let Some(domain) = label.strip_suffix("_gpu_shared") {
         return format!("{}/gpu.shared", domain.replace('_', "."));
     }
@@ -86,6 +89,22 @@ pub(crate) fn resource_name(label: &str) -> String {
     }
 }
 
+/// Restores the key of a label of a MIG profile from its form in kube-state-metrics:
+/// `label_nvidia_com_mig_1g_10gb_count` → `nvidia.com/mig-1g.10gb.count`.
+pub(crate) fn mig_label(label: &str) -> Option<String> {
+    let key = label.strip_prefix("label_")?;
+    key.starts_with("nvidia_com_mig_")
+        .then(|| resource_name(key))
+}
+
+/// Returns true for the form of a resource's name in kube-state-metrics.
+fn is_form_of(label: &str, resource: &str) -> bool {
+    let letters = resource
+        .chars()
+        .map(|c| if c.is_ascii_alphanumeric() { c } else { '_' });
+    label.chars().eq(letters)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -96,7 +115,9 @@ mod tests {
         for name in [
             "nvidia.com/gpu",
             "nvidia.com/mig-1g.10gb",
+            "nvidia.com/mig-1g.10gb.shared",
             "nvidia.com/gpu.shared",
+            "gpu.intel.com/i915",
             "nvidia.com/GA102GL_A10",
             "nvidia.com/NVIDIA_A10-12Q",
             "amd.com/cpx_nps4",

@@ -9,6 +9,7 @@
 
 use std::collections::BTreeMap;
 
+use super::fractions::mig_fraction;
 use super::gpu::{HAMI_REGISTER, REPLICAS_LABEL, SHARED_MEMORY, WHOLE, mig_profile};
 use super::node::Node;
 use super::resource::{
@@ -54,13 +55,17 @@ pub const SHARED: &str = "gpu.shared";
 
 /// Returns true for the name of a slice that exporters do not measure separately.
 pub fn is_share(name: &str) -> bool {
-    name == SHARED || name == MEMORY || name.starts_with(VIRTUAL)
+    name == SHARED || name == MEMORY || name.starts_with(VIRTUAL) || name.ends_with(RENAMED)
 }
 
 /// Returns true for the name of a slice that is a device of its own: an instance or a partition.
 pub fn is_instance(name: &str) -> bool {
-    name.starts_with("mig-") || name.contains("_nps")
+    (name.starts_with("mig-") && !name.ends_with(RENAMED)) || name.contains("_nps")
 }
+
+/// Suffix that NVIDIA's device plugin adds to the resource of shares if `renameByDefault` is
+/// configured. Shares of MIG instances have it in node lists whether or not it is configured.
+const RENAMED: &str = ".shared";
 
 /// Name of a GiB of the memory of a device.
 const MEMORY: &str = "gpu-mem";
@@ -78,6 +83,22 @@ pub const EVIDENCE_LABELS: [&str; 8] = [
     AMD_PARTITION,
     INTEL_COUNT,
 ];
+
+/// Returns true for labels whose values are evidence, including those of MIG profiles.
+pub fn is_evidence(label: &str) -> bool {
+    EVIDENCE_LABELS.contains(&label)
+        || (label.starts_with(MIG) && (label.ends_with(REPLICAS) || label.ends_with(COUNT)))
+}
+
+/// Returns true for the resource of a MIG profile or of renamed shares, whose units labels describe.
+pub fn has_profile_labels(resource: &str) -> bool {
+    resource.starts_with(MIG) || is_renamed(resource)
+}
+
+/// Prefix of the resources of MIG profiles, and of their labels.
+const MIG: &str = "nvidia.com/mig-";
+const REPLICAS: &str = ".replicas";
+const COUNT: &str = ".count";
 
 const PRODUCT: &str = "nvidia.com/gpu.product";
 /// Number of devices, or of instances with MIG's single strategy.
@@ -99,6 +120,9 @@ pub fn unit(node: &Node, capacity: &BTreeMap<String, String>, resource: &str) ->
     let units = counted.max(node.installed(resource));
     if is_renamed(resource) {
         return Some(Unit::Slice(of_renamed(node, units)));
+    }
+    if let Some(profile) = mig_profile(resource) {
+        return Some(Unit::Slice(of_mig(node, profile, units)));
     }
     if let Some(slice) = by_resource(resource) {
         return Some(Unit::Slice(slice));
@@ -127,7 +151,10 @@ pub(super) fn by_resource(resource: &str) -> Option<Slice> {
         size: SliceSize::Name,
     };
     if let Some(profile) = mig_profile(resource) {
-        return Some(named(&format!("mig-{profile}")));
+        return Some(match profile.strip_suffix(RENAMED) {
+            Some(profile) => mig_share(None, profile),
+            None => named(&format!("mig-{profile}")),
+        });
     }
     if resource == SHARED_MEMORY {
         return Some(Slice {
@@ -170,6 +197,60 @@ fn of_renamed(node: &Node, units: u64) -> Slice {
         number(node, GPU_COUNT).map(|count| count.saturating_sub(node.installed(WHOLE[0])));
     let by_count = || more_than(shared_devices.filter(|count| *count > 0), units);
     share(by_label.or_else(by_count), profile(node))
+}
+
+/// Classifies units of a MIG profile's resource (MIG's mixed strategy), which are shares if the
+/// device plugin shares the instances. GPU feature discovery counts the instances and their replicas
+/// per profile (NVIDIA/k8s-device-plugin, internal/lm/resource.go).
+fn of_mig(node: &Node, profile: &str, units: u64) -> Slice {
+    let (profile, is_renamed) = match profile.strip_suffix(RENAMED) {
+        Some(profile) => (profile, true),
+        None => (profile, false),
+    };
+    let resource = format!("{MIG}{profile}");
+    let replicas = number(node, &format!("{resource}{REPLICAS}")).filter(|count| *count > 1);
+    let by_replicas = || replicas.map(|count| 1.0 / count as f64);
+    let instances = number(node, &format!("{resource}{COUNT}"));
+    let ratio = match (instances, is_renamed) {
+        // Instances that are not shared keep their own resource.
+        (_, true) => by_replicas().or_else(|| {
+            let shared = instances?.saturating_sub(node.installed(&resource));
+            more_than(Some(shared).filter(|count| *count > 0), units)
+        }),
+        (Some(_), false) if units > 0 => more_than(instances, units),
+        (_, false) => by_replicas(),
+    };
+    let ratio = ratio.or_else(|| more_than(most_instances(node, profile), units));
+    match ratio.is_some() || is_renamed {
+        true => mig_share(ratio, profile),
+        false => Slice {
+            name: format!("mig-{profile}"),
+            size: SliceSize::Name,
+        },
+    }
+}
+
+/// Returns the number of instances with this profile if the node's devices have no others.
+fn most_instances(node: &Node, profile: &str) -> Option<u64> {
+    let devices = number(node, GPU_COUNT)?;
+    let fraction = mig_fraction(profile, node.model().as_ref())?;
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a device has at most seven instances"
+    )]
+    let per_device = (1.0 / fraction + 1e-6) as u64;
+    devices.checked_mul(per_device)
+}
+
+fn mig_share(ratio: Option<f64>, profile: &str) -> Slice {
+    Slice {
+        name: format!("mig-{profile}{RENAMED}"),
+        size: SliceSize::Fraction {
+            ratio,
+            profile: Some(profile.to_owned()),
+        },
+    }
 }
 
 /// Classifies units of NVIDIA's resource for whole devices.

@@ -1,13 +1,15 @@
 //! Determines whether a unit of a node's resource was a whole GPU or a slice: for the past from
 //! labels in kube-state-metrics and series of exporters, and for the present from the API server.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::model::facts::exported_instances::ExportedInstances;
 use crate::model::facts::gpu::WHOLE;
 use crate::model::facts::part::Part;
-use crate::model::facts::resource::{is_device, passthrough_model, resource_name, whole_partition};
-use crate::model::facts::unit::EVIDENCE_LABELS;
+use crate::model::facts::resource::{
+    is_device, mig_label, passthrough_model, resource_name, whole_partition,
+};
+use crate::model::facts::unit::{EVIDENCE_LABELS, has_profile_labels, is_evidence};
 use crate::model::values::series::Series;
 use crate::model::values::units::MOST_PER_NODE;
 use crate::model::{GpuType, Node, NodeUsage};
@@ -72,8 +74,8 @@ impl NodeParts {
                     },
                 );
             }
-            let shown = |label: &&str| details.node.labels.get_key_value(*label);
-            let labels = EVIDENCE_LABELS.iter().filter_map(shown);
+            let labels = details.node.labels.iter();
+            let labels = labels.filter(|(key, _)| is_evidence(key));
             parts.labels.insert(
                 details.node.name.clone(),
                 labels
@@ -105,13 +107,7 @@ impl NodeParts {
             let Some(name) = label(series, "node") else {
                 continue;
             };
-            let recorded: BTreeMap<String, String> = EVIDENCE_LABELS
-                .iter()
-                .filter_map(|key| {
-                    let value = series.label(&format!("label_{}", clean(key)))?;
-                    Some(((*key).to_owned(), value.to_owned()))
-                })
-                .collect();
+            let recorded = recorded_labels(series);
             // The number of shares is in a separate label, which may not have been exported.
             let is_shared = series
                 .label(PRODUCT)
@@ -126,15 +122,17 @@ impl NodeParts {
                 ..Node::default()
             };
             node.labels.extend(recorded);
-            for resource in WHOLE {
-                let key = (name.to_owned(), clean(resource));
-                if let Some(units) = capacity.get(&key) {
-                    node.allocatable
-                        .insert(resource.to_owned(), units.to_string());
-                }
-            }
-            for resource in WHOLE {
-                self.replace(&node, resource);
+            let of_node = capacity.iter().filter(|((node, _), _)| node == name);
+            let of_node = of_node.map(|((_, resource), units)| (resource_name(resource), units));
+            let counted = of_node
+                .filter(|(name, _)| WHOLE.contains(&name.as_str()) || has_profile_labels(name));
+            node.allocatable = counted
+                .map(|(name, units)| (name, units.to_string()))
+                .collect();
+            let mut names: BTreeSet<String> = node.allocatable.keys().cloned().collect();
+            names.extend(WHOLE.map(str::to_owned));
+            for resource in names {
+                self.replace(&node, &resource);
             }
         }
         self
@@ -233,6 +231,19 @@ impl NodeParts {
     }
 }
 
+/// Returns the recorded labels that are evidence, by their keys on the node.
+fn recorded_labels(series: &Series) -> BTreeMap<String, String> {
+    let listed = EVIDENCE_LABELS.iter().filter_map(|key| {
+        let value = series.label(&format!("label_{}", clean(key)))?;
+        Some(((*key).to_owned(), value.to_owned()))
+    });
+    let of_profiles = series.labels.iter().filter_map(|(key, value)| {
+        let key = mig_label(key).filter(|key| is_evidence(key))?;
+        Some((key, value.to_owned()))
+    });
+    listed.chain(of_profiles).collect()
+}
+
 /// Returns the highest recorded number of units by node and resource.
 fn recorded_units(capacity: &[Series]) -> BTreeMap<(String, String), u64> {
     let mut units: BTreeMap<(String, String), u64> = BTreeMap::new();
@@ -262,6 +273,7 @@ fn recorded_units(capacity: &[Series]) -> BTreeMap<(String, String), u64> {
 mod tests {
     use super::*;
     use crate::model::facts::gpu::REPLICAS_LABEL;
+    use crate::model::values::series::Point;
     use crate::model::{Inventory, NodeDetails};
 
     #[test]
@@ -313,6 +325,41 @@ mod tests {
         assert_eq!(parts.unit("a", "cpu"), None);
         assert!(
             matches!(parts.unit("gone", "nvidia_com_mig_1g_10gb"), Some(ResourceUnit::Part(part)) if part.instance)
+        );
+    }
+    #[test]
+    fn past_labels_of_mig_profiles_show_shares() {
+        let series = |labels: &[(&str, &str)], units: &[f64]| Series {
+            labels: labels
+                .iter()
+                .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
+                .collect(),
+            points: units
+                .iter()
+                .map(|value| Point {
+                    at: 0,
+                    value: *value,
+                })
+                .collect(),
+        };
+        let resource = "nvidia_com_mig_1g_10gb";
+        let labels = series(
+            &[
+                ("node", "gone"),
+                (PRODUCT, "NVIDIA-A100-SXM4-80GB"),
+                ("label_nvidia_com_mig_1g_10gb_replicas", "2"),
+            ],
+            &[],
+        );
+        let capacity = series(&[("node", "gone"), ("resource", resource)], &[14.0]);
+        let parts = NodeParts::default().with_past_labels(&[labels], &[capacity]);
+        let Some(ResourceUnit::Part(part)) = parts.unit("gone", resource) else {
+            panic!("a share");
+        };
+        // 7 instances of 1/7 in 14 units: one device.
+        assert_eq!(
+            (part.name.as_str(), part.fraction, part.instance),
+            ("mig-1g.10gb.shared", Some(1.0 / 14.0), false)
         );
     }
 }
