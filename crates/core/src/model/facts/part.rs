@@ -117,10 +117,17 @@ impl Part {
     /// Creates the share of each pod if several pods claim one device or instance (`shared`).
     pub(crate) fn shared_by(pods: usize, shared: Option<Self>) -> Self {
         let whole = shared.map_or(Some(1.0), |part| part.fraction);
-        let fraction = whole.map(|whole| whole / pods.max(1) as f64);
+        Self {
+            fraction: whole.map(|whole| whole / pods.max(1) as f64),
+            ..Self::share(1.0)
+        }
+    }
+
+    /// Creates a share with this fraction of a device.
+    pub(crate) fn share(fraction: f64) -> Self {
         Self {
             name: SHARED.to_owned(),
-            fraction,
+            fraction: Some(fraction),
             instance: false,
             by_memory: false,
             device_memory: None,

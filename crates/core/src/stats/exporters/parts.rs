@@ -184,6 +184,10 @@ impl NodeParts {
                 .unwrap_or_default();
             let (instances, model) = exported.entry(device.node).or_default();
             instances.add(&id, device.slice.as_ref());
+            let ends = series.points.first().zip(series.points.last());
+            if let Some(((first, last), pod)) = ends.zip(reader.named_pod(series)) {
+                instances.add_pod(&id, pod, first.at, last.at);
+            }
             if model.is_none() {
                 *model = IdentityReader::model(series).and_then(GpuType::parse);
             }
@@ -196,8 +200,7 @@ impl NodeParts {
             if self.has_instances(&node) {
                 continue;
             }
-            if let Some(name) = instances.slice_name(units, model.as_ref()) {
-                let part = Part::from_name(&name, model.as_ref());
+            if let Some(part) = instances.part(units, model.as_ref()) {
                 self.by_resource.insert((node, resource), part);
             }
         }
@@ -360,6 +363,49 @@ mod tests {
         assert_eq!(
             (part.name.as_str(), part.fraction, part.instance),
             ("mig-1g.10gb.shared", Some(1.0 / 14.0), false)
+        );
+    }
+    #[test]
+    fn pods_that_share_a_device_show_that_units_of_a_deleted_node_are_shares() {
+        let series = |labels: &[(&str, &str)], value: f64| Series {
+            labels: labels
+                .iter()
+                .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
+                .collect(),
+            points: [0, 1_800_000].map(|at| Point { at, value }).to_vec(),
+        };
+        let device = |pod: &str| {
+            let labels = [
+                ("__name__", "DCGM_FI_DEV_GPU_UTIL"),
+                ("Hostname", "gone"),
+                ("gpu", "0"),
+                ("UUID", "GPU-a"),
+                ("modelName", "NVIDIA L4"),
+                ("namespace", "ns"),
+                ("pod", pod),
+                ("container", "main"),
+            ];
+            series(&labels, 50.0)
+        };
+        let resource = "nvidia_com_gpu";
+        let capacity = [series(&[("node", "gone"), ("resource", resource)], 4.0)];
+        let unit = |devices: &[Series]| {
+            NodeParts::default()
+                .with_exported(devices, &capacity, &BTreeMap::new())
+                .unit("gone", resource)
+        };
+        // One L4 with four clients.
+        let Some(ResourceUnit::Part(part)) = unit(&[device("a"), device("b")]) else {
+            panic!("a share");
+        };
+        assert_eq!(
+            (part.name.as_str(), part.fraction),
+            ("gpu.shared", Some(0.25))
+        );
+        assert_eq!(
+            unit(&[device("a")]),
+            Some(ResourceUnit::Device),
+            "the other devices can be missing"
         );
     }
 }
