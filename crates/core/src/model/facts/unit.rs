@@ -73,13 +73,15 @@ const MEMORY: &str = "gpu-mem";
 const VIRTUAL: &str = "vgpu-";
 
 /// Labels whose values are evidence, in the order of their checks.
-pub const EVIDENCE_LABELS: [&str; 8] = [
+pub const EVIDENCE_LABELS: [&str; 10] = [
     PRODUCT,
     REPLICAS_LABEL,
     GPU_COUNT,
     GKE_CLIENTS,
     GKE_PARTITION,
     GKE_COUNT,
+    KARPENTER_COUNT,
+    ALIYUN_COUNT,
     AMD_PARTITION,
     INTEL_COUNT,
 ];
@@ -106,6 +108,10 @@ const GPU_COUNT: &str = "nvidia.com/gpu.count";
 const GKE_CLIENTS: &str = "cloud.google.com/gke-max-shared-clients-per-gpu";
 const GKE_PARTITION: &str = "cloud.google.com/gke-gpu-partition-size";
 const GKE_COUNT: &str = "cloud.google.com/gke-accelerator-count";
+/// Number of devices of the instance type (aws/karpenter-provider-aws, pkg/apis/v1/labels.go).
+const KARPENTER_COUNT: &str = "karpenter.k8s.aws/instance-gpu-count";
+/// Number of devices of the machine (Alibaba Cloud's documentation of GPU scheduling labels).
+const ALIYUN_COUNT: &str = "aliyun.accelerator/nvidia_count";
 /// Modes of all devices of a node, such as `dpx_nps1`.
 const AMD_PARTITION: &str = "amd.com/compute-memory-partition";
 const INTEL_COUNT: &str = "gpu.intel.com/device.count";
@@ -194,7 +200,7 @@ fn of_renamed(node: &Node, units: u64) -> Slice {
     let replicas = number(node, REPLICAS_LABEL).filter(|count| *count > 1);
     let by_label = replicas.map(|count| 1.0 / count as f64);
     let shared_devices =
-        number(node, GPU_COUNT).map(|count| count.saturating_sub(node.installed(WHOLE[0])));
+        device_count(node).map(|count| count.saturating_sub(node.installed(WHOLE[0])));
     let by_count = || more_than(shared_devices.filter(|count| *count > 0), units);
     share(by_label.or_else(by_count), profile(node))
 }
@@ -232,7 +238,7 @@ fn of_mig(node: &Node, profile: &str, units: u64) -> Slice {
 
 /// Returns the number of instances with this profile if the node's devices have no others.
 fn most_instances(node: &Node, profile: &str) -> Option<u64> {
-    let devices = number(node, GPU_COUNT)?;
+    let devices = device_count(node)?;
     let fraction = mig_fraction(profile, node.model().as_ref())?;
     #[expect(
         clippy::cast_possible_truncation,
@@ -267,10 +273,10 @@ fn of_nvidia(node: &Node, units: u64) -> Option<Slice> {
         return Some(share(Some(1.0 / clients as f64), profile));
     }
     // A partitioned device has several units. With MIG's single strategy, `gpu.count` has the
-    // number of instances, but GKE's label has the number of devices.
+    // number of instances, but labels of clouds have the number of devices.
     let devices = match &profile {
         Some(_) => number(node, GPU_COUNT),
-        None => number(node, GPU_COUNT).or_else(|| number(node, GKE_COUNT)),
+        None => device_count(node),
     };
     // The units cannot be whole devices if there are more of them (NVIDIA/k8s-device-plugin#732,
     // where the label of the replicas is 1). If there are not, the device plugin shares nothing.
@@ -319,6 +325,13 @@ fn share(ratio: Option<f64>, profile: Option<String>) -> Slice {
         name: SHARED.to_owned(),
         size: SliceSize::Fraction { ratio, profile },
     }
+}
+
+/// Returns the number of NVIDIA's devices in labels of GPU feature discovery or of a cloud.
+fn device_count(node: &Node) -> Option<u64> {
+    [GPU_COUNT, GKE_COUNT, KARPENTER_COUNT, ALIYUN_COUNT]
+        .iter()
+        .find_map(|label| number(node, label))
 }
 
 fn number(node: &Node, label: &str) -> Option<u64> {

@@ -306,3 +306,29 @@ fn shares_of_mig_instances_are_fractions_of_the_instances() {
         "nobody knows how many shares an instance has"
     );
 }
+
+#[test]
+fn labels_of_clouds_count_devices() {
+    for label in [KARPENTER_COUNT, ALIYUN_COUNT] {
+        assert!(is_evidence(label));
+        // A g5.xlarge has one A10G, in 4 units.
+        assert_eq!(
+            kind(&node(&[(label, "1")], GPU, 4)),
+            named("gpu.shared", 0.25)
+        );
+        // A g5.12xlarge has four.
+        assert_eq!(kind(&node(&[(label, "4")], GPU, 4)), named("whole", 1.0));
+        // 3 of 4 devices are whole, and the fourth has 4 renamed shares.
+        let mut mixed = node(&[(label, "4")], "nvidia.com/gpu.shared", 4);
+        mixed.allocatable.insert(GPU.to_owned(), "3".to_owned());
+        let part = Part::read(&mixed, &BTreeMap::new(), "nvidia.com/gpu.shared").unwrap();
+        assert_eq!(part.fraction, Some(0.25));
+    }
+    for label in [
+        "nvidia.com/mig-1g.5gb.count",
+        "nvidia.com/mig-2g.10gb.me.replicas",
+    ] {
+        assert!(is_evidence(label), "{label}");
+    }
+    assert!(!is_evidence("nvidia.com/mig-1g.5gb.product"));
+}
