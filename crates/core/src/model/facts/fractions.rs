@@ -59,3 +59,18 @@ pub(super) fn mode_fraction(mode: &str, product: Option<&GpuType>) -> Option<f64
         _ => None,
     }
 }
+
+/// Computes the fraction of an Ascend device's cores in a virtual device. The sizes of a 910 with 30
+/// and of one with 32 cores have the same names, so their fraction is unknown.
+///
+/// Source: Ascend/mind-cluster (templates of virtual instances): 310P has 8 cores, and the 910Bs have
+/// 20 cores (templates of 5 and 10) or 24 (templates of 3, 6 and 12).
+pub(super) fn core_fraction(chip: &str, cores: u32) -> Option<f64> {
+    let total = match (chip.starts_with("Ascend310P"), cores) {
+        (true, 1 | 2 | 4) => 8.0,
+        (false, 5 | 10) if chip.starts_with("Ascend910") => 20.0,
+        (false, 3 | 6 | 12) if chip.starts_with("Ascend910") => 24.0,
+        _ => return None,
+    };
+    Some(f64::from(cores) / total)
+}

@@ -277,9 +277,12 @@ pub fn is_type_label(key: &str) -> bool {
     TYPE_LABELS.contains(&key) || key.ends_with("/gpu-type") || key.ends_with("/gpu-model")
 }
 
-/// Extended resources that count whole devices. If a cluster offers several, gpuctl uses the first
-/// in this list.
-pub const WHOLE: [&str; 11] = [
+/// Extended resources of devices. If a cluster offers several, gpuctl uses the first in this list.
+/// Their units are whole devices unless [`super::unit`] finds that they are shares.
+///
+/// Sources: the device plugins of the vendors (Ascend/mind-cluster, Cambricon's and
+/// Hygon's), and Project-HAMi/HAMi (charts/hami/values.yaml).
+pub const WHOLE: [&str; 16] = [
     "nvidia.com/gpu",
     "amd.com/gpu",
     "gpu.intel.com/i915",
@@ -287,9 +290,14 @@ pub const WHOLE: [&str; 11] = [
     "habana.ai/gaudi",
     "huawei.com/Ascend910",
     "huawei.com/Ascend310P",
+    "huawei.com/Ascend310",
+    "cambricon.com/mlu",
     "cambricon.com/vmlu",
+    "hygon.com/dcu",
     "hygon.com/dcunum",
+    "hygon.com/hcunum",
     "metax-tech.com/gpu",
+    "mthreads.com/gpu",
     "mthreads.com/vgpu",
 ];
 

@@ -1,13 +1,12 @@
 //! Determines the fraction of a device that one unit of an extended resource represents. Such a
 //! unit is an instance, a partition, or a share of a device.
-//!
-//! Source: HAMi's `pkg/device/nvidia` for how nodes are registered.
 
 use std::collections::BTreeMap;
 
 use super::fractions::{mig_fraction, mode_fraction};
 use super::gpu::{GpuType, SHARED_MEMORY};
 use super::node::Node;
+use super::registered;
 use super::resource::resource_name;
 use super::unit::{SHARED, SliceSize, Unit, by_resource, is_instance, is_share, unit};
 use crate::model::values::quantity;
@@ -52,9 +51,13 @@ impl Part {
                     .map(|(count, all)| count as f64 / all as f64);
                 Self { fraction, ..plain }
             }
-            SliceSize::Registered(annotation) => Self {
+            SliceSize::Registered { annotation, units } => Self {
                 by_memory: true,
-                device_memory: registered_memory(node, annotation),
+                device_memory: registered::memory(node, annotation),
+                // Pods request memory, so this is the fraction in sums of the capacity.
+                fraction: Some(registered::devices(node, annotation).len() as u64)
+                    .filter(|devices| (1..=units).contains(devices))
+                    .map(|devices| devices as f64 / units as f64),
                 ..plain
             },
             SliceSize::Gigabytes(size) => Self {
@@ -102,9 +105,20 @@ impl Part {
     /// node. Returns `None` for whole devices and other resources.
     pub fn from_label(resource: &str) -> Option<Self> {
         let slice = by_resource(&resource_name(resource))?;
-        Some(Self {
-            by_memory: matches!(slice.size, SliceSize::Registered(_)),
-            ..Self::from_name(&slice.name, None)
+        let plain = Self::from_name(&slice.name, None);
+        Some(match slice.size {
+            SliceSize::Registered { .. } => Self {
+                by_memory: true,
+                ..plain
+            },
+            SliceSize::Fraction {
+                ratio,
+                profile: None,
+            } => Self {
+                fraction: ratio,
+                ..plain
+            },
+            _ => plain,
         })
     }
 
@@ -139,9 +153,7 @@ impl Part {
     pub(crate) fn with_memory(self, mebibytes: Option<f64>, percent: Option<f64>) -> Self {
         let Some(total) = self.device_memory.filter(|total| *total > 0.0) else {
             return Self {
-                fraction: self
-                    .fraction
-                    .or(percent.map(|percent| (percent / 100.0).min(1.0))),
+                fraction: percent.map(|percent| (percent / 100.0).min(1.0)),
                 ..self
             };
         };
@@ -153,28 +165,6 @@ impl Part {
             ..self
         }
     }
-}
-
-/// Returns the memory in MiB of each device in an annotation of HAMi or Volcano, if all are equal.
-fn registered_memory(node: &Node, annotation: &str) -> Option<f64> {
-    let text = node.annotations.get(annotation)?;
-    let sizes: Vec<f64> = match serde_json::from_str::<Vec<serde_json::Value>>(text) {
-        Ok(devices) => devices
-            .iter()
-            .filter_map(|device| device["devmem"].as_f64())
-            .collect(),
-        // Before 2.5, HAMi wrote each device as `UUID,count,MiB,cores,type,numa,health:`, as
-        // Volcano does without the cores.
-        Err(_) => text
-            .split(':')
-            .filter_map(|device| device.split(',').nth(2)?.parse().ok())
-            .collect(),
-    };
-    let first = *sizes.first()?;
-    sizes
-        .iter()
-        .all(|size| (size - first).abs() < 1.0)
-        .then_some(first)
 }
 
 #[cfg(test)]
@@ -316,6 +306,7 @@ mod tests {
                 "nvidia.com/gpu",
             )
             .unwrap();
+            assert_eq!(part.fraction, Some(0.25), "two devices in 8 units");
             assert_eq!(
                 part.clone().with_memory(Some(8192.0), None).fraction,
                 Some(0.1)
@@ -330,6 +321,19 @@ mod tests {
                 "all of the memory"
             );
         }
+        let mixed = r#"[{"id":"GPU-a","devmem":81920},{"id":"GPU-b","devmem":40960}]"#;
+        let part = Part::read(
+            &node(&[], &[(HAMI_REGISTER, mixed)]),
+            &BTreeMap::new(),
+            "nvidia.com/gpu",
+        )
+        .unwrap();
+        assert_eq!(part.fraction, Some(0.25));
+        assert_eq!(
+            part.with_memory(Some(8192.0), None).fraction,
+            None,
+            "8192 MiB of one of two sizes"
+        );
         let capacity = [("aliyun.com/gpu-mem", "320"), ("aliyun.com/gpu-count", "4")]
             .map(|(key, value)| (key.to_owned(), value.to_owned()));
         let part = Part::read(&node(&[], &[]), &capacity.into(), "aliyun.com/gpu-mem").unwrap();

@@ -46,6 +46,53 @@ pub fn virtual_gpu(resource: &str) -> Option<u32> {
     size.strip_suffix(['A', 'B', 'C', 'Q'])?.parse().ok()
 }
 
+/// Resources of devices that sharing systems offer as several units each, with the annotation of
+/// HAMi that lists the devices. Vendors' own device plugins use other names.
+const SHARED_NAMES: [(&str, &str); 4] = [
+    ("cambricon.com/vmlu", "hami.io/node-mlu-register"),
+    ("hygon.com/dcunum", "hami.io/node-dcu-register"),
+    ("hygon.com/hcunum", "hami.io/node-hcu-register"),
+    // HAMi reads the labels and the capacity of Moore Threads' nodes instead of an annotation.
+    ("mthreads.com/vgpu", ""),
+];
+
+/// Returns the annotation that lists the devices of a resource that is always shared. It may be
+/// empty.
+pub(super) fn shared_annotation(resource: &str) -> Option<&'static str> {
+    let shared = SHARED_NAMES.iter().find(|(name, _)| *name == resource);
+    shared.map(|(_, annotation)| *annotation)
+}
+
+/// A resource of Huawei's Ascend devices.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ascend<'r> {
+    /// Devices of a chip, such as `Ascend910B2`. HAMi uses these names for shares too.
+    Device(&'r str),
+    /// Virtual devices with this number of cores (Ascend/mind-cluster, docs of virtual instances).
+    Virtual { chip: &'r str, cores: u32 },
+}
+
+/// Classifies a resource of Huawei's devices: `huawei.com/Ascend310P-4c.3cpu` has 4 cores. `None`
+/// for other resources, such as `huawei.com/Ascend910B2-memory`.
+pub fn ascend(resource: &str) -> Option<Ascend<'_>> {
+    let name = resource.strip_prefix("huawei.com/")?;
+    let (chip, size) = name.split_once('-').unwrap_or((name, ""));
+    let model = chip.strip_prefix("Ascend")?;
+    let is_chip = (model.starts_with("310") || model.starts_with("910"))
+        && model.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    let cores = size
+        .split('.')
+        .next()
+        .and_then(|size| size.strip_suffix('c')?.parse().ok());
+    match (cores, size) {
+        _ if !is_chip => None,
+        (Some(cores), _) => Some(Ascend::Virtual { chip, cores }),
+        // HAMi's `Ascend910B4-1` is a chip.
+        (None, "" | "1") => Some(Ascend::Device(name)),
+        (None, _) => None,
+    }
+}
+
 /// Returns true for resources that count whole devices, shares, MIG slices or partitions.
 pub fn is_device(resource: &str) -> bool {
     WHOLE.contains(&resource)
@@ -57,6 +104,7 @@ pub fn is_device(resource: &str) -> bool {
             .is_some_and(|name| name.contains("_nps"))
         || passthrough_model(resource).is_some()
         || virtual_gpu(resource).is_some()
+        || ascend(resource).is_some()
 }
 
 /// Restores the name of a GPU resource from its form in kube-state-metrics, in which all characters
@@ -72,6 +120,11 @@ pub(crate) fn resource_name(label: &str) -> String {
     }
     if let Some(whole) = WHOLE.iter().find(|whole| is_form_of(label, whole)) {
         return (*whole).to_owned();
+    }
+    if let Some(name) = label.strip_prefix("huawei_com_") {
+        let (chip, size) = name.split_once('_').unwrap_or((name, ""));
+        let dash = if size.is_empty() { "" } else { "-" };
+        return format!("huawei.com/{chip}{dash}{}", size.replace('_', "."));
     }
     if let Some(domain) = label.strip_suffix("_gpu_shared") {
         return format!("{}/gpu.shared", domain.replace('_', "."));
@@ -118,6 +171,9 @@ mod tests {
             "nvidia.com/mig-1g.10gb.shared",
             "nvidia.com/gpu.shared",
             "gpu.intel.com/i915",
+            "cambricon.com/mlu",
+            "huawei.com/Ascend910B4-1",
+            "huawei.com/Ascend310P-4c.3cpu",
             "nvidia.com/GA102GL_A10",
             "nvidia.com/NVIDIA_A10-12Q",
             "amd.com/cpx_nps4",
@@ -142,6 +198,9 @@ mod tests {
             "nvidia.com/mig-1g.10gb",
             "nvidia.com/GA102GL_A10",
             "volcano.sh/vgpu-number",
+            "cambricon.com/vmlu",
+            "huawei.com/Ascend910-2c",
+            "huawei.com/Ascend910B2",
         ] {
             assert!(is_device(device), "{device}");
         }
@@ -149,6 +208,9 @@ mod tests {
             "nvidia.com/gpumem",
             "nvidia.com/gpucores",
             "aliyun.com/gpu-mem",
+            "huawei.com/Ascend910B2-memory",
+            "huawei.com/Ascend910B2-core",
+            "cambricon.com/mlu.smlu.vcore",
             "cpu",
         ] {
             assert!(!is_device(share), "{share}");

@@ -2,18 +2,23 @@
 //! share. All other modules ask here. The evidence is the name of the resource, the labels and
 //! annotations of the node, the number of units, and the series of exporters.
 //!
-//! Sources of labels: NVIDIA/k8s-device-plugin (docs of GPU feature discovery), GKE's documentation
-//! of time-sharing and of multi-instance GPUs, ROCm/k8s-device-plugin (docs of the node labeller),
-//! intel/intel-device-plugins-for-kubernetes (cmd/gpu_plugin/labels.md). Sources of annotations:
-//! Project-HAMi/HAMi (pkg/device) and Project-HAMi/volcano-vgpu-device-plugin.
+//! Sources of annotations: Project-HAMi/HAMi (pkg/device) and
+//! Project-HAMi/volcano-vgpu-device-plugin.
 
 use std::collections::BTreeMap;
 
-use super::fractions::mig_fraction;
+use super::evidence::{
+    AMD_PARTITION, COUNT, GKE_CLIENTS, GKE_PARTITION, GPU_COUNT, HAMI_ASCEND, INTEL_COUNT, MIG,
+    MTHREADS_CORES, MTHREADS_CORES_PER_DEVICE, MTHREADS_COUNT, PRODUCT, REPLICAS, device_count,
+    is_renamed, number,
+};
+use super::fractions::{core_fraction, mig_fraction};
 use super::gpu::{HAMI_REGISTER, REPLICAS_LABEL, SHARED_MEMORY, WHOLE, mig_profile};
 use super::node::Node;
+use super::registered;
 use super::resource::{
-    VOLCANO_REGISTER, VOLCANO_SHARE, passthrough_model, virtual_gpu, whole_partition,
+    Ascend, VOLCANO_REGISTER, VOLCANO_SHARE, ascend, passthrough_model, shared_annotation,
+    virtual_gpu, whole_partition,
 };
 use crate::model::values::quantity;
 
@@ -39,8 +44,11 @@ pub(super) enum SliceSize {
     Name,
     /// One GiB of memory.
     Gibibyte,
-    /// Pods request memory of the devices in this annotation.
-    Registered(&'static str),
+    /// Pods request memory of the devices in this annotation, which have this number of units.
+    Registered {
+        annotation: &'static str,
+        units: u64,
+    },
     /// A virtual GPU with this memory in GB.
     Gigabytes(u32),
     /// A fraction of a device, or of an instance with this MIG profile.
@@ -72,50 +80,6 @@ const MEMORY: &str = "gpu-mem";
 /// Prefix of the names of virtual GPUs.
 const VIRTUAL: &str = "vgpu-";
 
-/// Labels whose values are evidence, in the order of their checks.
-pub const EVIDENCE_LABELS: [&str; 10] = [
-    PRODUCT,
-    REPLICAS_LABEL,
-    GPU_COUNT,
-    GKE_CLIENTS,
-    GKE_PARTITION,
-    GKE_COUNT,
-    KARPENTER_COUNT,
-    ALIYUN_COUNT,
-    AMD_PARTITION,
-    INTEL_COUNT,
-];
-
-/// Returns true for labels whose values are evidence, including those of MIG profiles.
-pub fn is_evidence(label: &str) -> bool {
-    EVIDENCE_LABELS.contains(&label)
-        || (label.starts_with(MIG) && (label.ends_with(REPLICAS) || label.ends_with(COUNT)))
-}
-
-/// Returns true for the resource of a MIG profile or of renamed shares, whose units labels describe.
-pub fn has_profile_labels(resource: &str) -> bool {
-    resource.starts_with(MIG) || is_renamed(resource)
-}
-
-/// Prefix of the resources of MIG profiles, and of their labels.
-const MIG: &str = "nvidia.com/mig-";
-const REPLICAS: &str = ".replicas";
-const COUNT: &str = ".count";
-
-const PRODUCT: &str = "nvidia.com/gpu.product";
-/// Number of devices, or of instances with MIG's single strategy.
-const GPU_COUNT: &str = "nvidia.com/gpu.count";
-const GKE_CLIENTS: &str = "cloud.google.com/gke-max-shared-clients-per-gpu";
-const GKE_PARTITION: &str = "cloud.google.com/gke-gpu-partition-size";
-const GKE_COUNT: &str = "cloud.google.com/gke-accelerator-count";
-/// Number of devices of the instance type (aws/karpenter-provider-aws, pkg/apis/v1/labels.go).
-const KARPENTER_COUNT: &str = "karpenter.k8s.aws/instance-gpu-count";
-/// Number of devices of the machine (Alibaba Cloud's documentation of GPU scheduling labels).
-const ALIYUN_COUNT: &str = "aliyun.accelerator/nvidia_count";
-/// Modes of all devices of a node, such as `dpx_nps1`.
-const AMD_PARTITION: &str = "amd.com/compute-memory-partition";
-const INTEL_COUNT: &str = "gpu.intel.com/device.count";
-
 /// Classifies one unit of `resource` on `node`. Callers that know the full capacity of the node pass
 /// it, because it includes broken devices. `None` for resources other than GPUs.
 pub fn unit(node: &Node, capacity: &BTreeMap<String, String>, resource: &str) -> Option<Unit> {
@@ -130,8 +94,19 @@ pub fn unit(node: &Node, capacity: &BTreeMap<String, String>, resource: &str) ->
     if let Some(profile) = mig_profile(resource) {
         return Some(Unit::Slice(of_mig(node, profile, units)));
     }
-    if let Some(slice) = by_resource(resource) {
+    if let Some(annotation) = shared_annotation(resource) {
+        return Some(of_shared_name(node, capacity, annotation, units));
+    }
+    if let Some(mut slice) = by_resource(resource) {
+        if let SliceSize::Registered { units: counted, .. } = &mut slice.size {
+            *counted = units;
+        }
         return Some(Unit::Slice(slice));
+    }
+    if let Some(Ascend::Device(chip)) = ascend(resource) {
+        let devices = registered::devices(node, &format!("{HAMI_ASCEND}{chip}")).len() as u64;
+        let ratio = more_than(Some(devices).filter(|count| *count > 0), units);
+        return Some(ratio.map_or(Unit::Whole, |ratio| Unit::Slice(share(Some(ratio), None))));
     }
     if whole_partition(resource) || passthrough_model(resource).is_some() {
         return Some(Unit::Whole);
@@ -171,11 +146,23 @@ pub(super) fn by_resource(resource: &str) -> Option<Slice> {
     if resource == VOLCANO_SHARE {
         return Some(Slice {
             name: SHARED.to_owned(),
-            size: SliceSize::Registered(VOLCANO_REGISTER),
+            size: SliceSize::Registered {
+                annotation: VOLCANO_REGISTER,
+                units: 0,
+            },
         });
     }
-    if is_renamed(resource) {
+    if is_renamed(resource) || shared_annotation(resource).is_some() {
         return Some(share(None, None));
+    }
+    if let Some(Ascend::Virtual { chip, cores }) = ascend(resource) {
+        return Some(Slice {
+            name: format!("vnpu-{}-{cores}c", chip.to_ascii_lowercase()),
+            size: SliceSize::Fraction {
+                ratio: core_fraction(chip, cores),
+                profile: None,
+            },
+        });
     }
     if let Some(gigabytes) = virtual_gpu(resource) {
         let name = resource.rsplit('/').next().unwrap_or(resource);
@@ -188,10 +175,30 @@ pub(super) fn by_resource(resource: &str) -> Option<Slice> {
     (partition.contains("_nps") && !whole_partition(resource)).then(|| named(partition))
 }
 
-/// Returns true for the name that NVIDIA's device plugin gives shares if `renameByDefault` is
-/// configured.
-fn is_renamed(resource: &str) -> bool {
-    resource.ends_with("/gpu.shared")
+/// Classifies units of a resource that only sharing systems offer, by the devices that an
+/// annotation, a label or the capacity of the node counts. Without them, the size of a share is
+/// unknown.
+fn of_shared_name(
+    node: &Node,
+    capacity: &BTreeMap<String, String>,
+    annotation: &str,
+    units: u64,
+) -> Unit {
+    let registered = Some(registered::devices(node, annotation).len() as u64);
+    let devices = match annotation.is_empty() {
+        false => registered.filter(|count| *count > 0),
+        true => number(node, MTHREADS_COUNT).or_else(|| {
+            let cores = capacity
+                .get(MTHREADS_CORES)
+                .or_else(|| node.capacity.get(MTHREADS_CORES));
+            let cores = cores.and_then(|text| quantity::units(text))?;
+            Some(cores / MTHREADS_CORES_PER_DEVICE).filter(|count| *count > 0)
+        }),
+    };
+    match devices {
+        Some(devices) if units <= devices => Unit::Whole,
+        _ => Unit::Slice(share(more_than(devices, units), None)),
+    }
 }
 
 /// Classifies units that the device plugin renamed because they are shares. Other devices of the
@@ -264,7 +271,10 @@ fn of_nvidia(node: &Node, units: u64) -> Option<Slice> {
     if node.annotations.contains_key(HAMI_REGISTER) {
         return Some(Slice {
             name: SHARED.to_owned(),
-            size: SliceSize::Registered(HAMI_REGISTER),
+            size: SliceSize::Registered {
+                annotation: HAMI_REGISTER,
+                units,
+            },
         });
     }
     let profile = profile(node);
@@ -325,20 +335,6 @@ fn share(ratio: Option<f64>, profile: Option<String>) -> Slice {
         name: SHARED.to_owned(),
         size: SliceSize::Fraction { ratio, profile },
     }
-}
-
-/// Returns the number of NVIDIA's devices in labels of GPU feature discovery or of a cloud.
-fn device_count(node: &Node) -> Option<u64> {
-    [GPU_COUNT, GKE_COUNT, KARPENTER_COUNT, ALIYUN_COUNT]
-        .iter()
-        .find_map(|label| number(node, label))
-}
-
-fn number(node: &Node, label: &str) -> Option<u64> {
-    node.labels
-        .get(label)
-        .and_then(|text| text.parse().ok())
-        .filter(|count| *count > 0)
 }
 
 /// Returns the fraction of a device that one unit has if there are more units than devices.

@@ -3,13 +3,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::model::facts::evidence::{EVIDENCE_LABELS, LABELED, has_profile_labels, is_evidence};
 use crate::model::facts::exported_instances::ExportedInstances;
 use crate::model::facts::gpu::WHOLE;
 use crate::model::facts::part::Part;
 use crate::model::facts::resource::{
-    is_device, mig_label, passthrough_model, resource_name, whole_partition,
+    ascend, is_device, mig_label, passthrough_model, resource_name, whole_partition,
 };
-use crate::model::facts::unit::{EVIDENCE_LABELS, has_profile_labels, is_evidence};
 use crate::model::values::series::Series;
 use crate::model::values::units::MOST_PER_NODE;
 use crate::model::{GpuType, Node, NodeUsage};
@@ -125,12 +125,12 @@ impl NodeParts {
             let of_node = capacity.iter().filter(|((node, _), _)| node == name);
             let of_node = of_node.map(|((_, resource), units)| (resource_name(resource), units));
             let counted = of_node
-                .filter(|(name, _)| WHOLE.contains(&name.as_str()) || has_profile_labels(name));
+                .filter(|(name, _)| LABELED.contains(&name.as_str()) || has_profile_labels(name));
             node.allocatable = counted
                 .map(|(name, units)| (name, units.to_string()))
                 .collect();
             let mut names: BTreeSet<String> = node.allocatable.keys().cloned().collect();
-            names.extend(WHOLE.map(str::to_owned));
+            names.extend(LABELED.map(str::to_owned));
             for resource in names {
                 self.replace(&node, &resource);
             }
@@ -227,10 +227,15 @@ impl NodeParts {
         }
         let name = resource_name(resource);
         let is_listed = WHOLE.iter().any(|whole| clean(whole) == resource);
-        if is_listed || whole_partition(&name) || passthrough_model(&name).is_some() {
-            return Some(ResourceUnit::Device);
+        // The name of a resource can show that its units are shares.
+        if let Some(part) = Part::from_label(resource) {
+            return Some(ResourceUnit::Part(part));
         }
-        Part::from_label(resource).map(ResourceUnit::Part)
+        let is_device = is_listed
+            || whole_partition(&name)
+            || passthrough_model(&name).is_some()
+            || ascend(&name).is_some();
+        is_device.then_some(ResourceUnit::Device)
     }
 }
 
@@ -273,139 +278,4 @@ fn recorded_units(capacity: &[Series]) -> BTreeMap<(String, String), u64> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::model::facts::gpu::REPLICAS_LABEL;
-    use crate::model::values::series::Point;
-    use crate::model::{Inventory, NodeDetails};
-
-    #[test]
-    fn past_labels_take_precedence() {
-        let host = |name: &str, replicas: &str| {
-            let mut node = Node {
-                name: name.into(),
-                ..Node::default()
-            };
-            node.labels.insert(REPLICAS_LABEL.into(), replicas.into());
-            let capacity = [("nvidia.com/gpu".to_owned(), "8".to_owned())].into();
-            NodeDetails {
-                node,
-                capacity,
-                ..NodeDetails::default()
-            }
-        };
-        let now = Inventory::new(
-            vec![host("a", "4"), host("b", "4"), host("c", "1")],
-            None,
-            &[],
-        );
-        let series = |node: &str, product: &str, replicas: &str| {
-            let labels = [("node", node), (PRODUCT, product), (REPLICAS, replicas)];
-            Series {
-                labels: labels
-                    .map(|(key, value)| (key.to_owned(), value.to_owned()))
-                    .into_iter()
-                    .collect(),
-                points: vec![],
-            }
-        };
-        let then = [
-            series("b", "NVIDIA-L4", "1"),
-            series("c", "NVIDIA-L4-SHARED", "2"),
-        ];
-        let parts = NodeParts::from_nodes(now.hosts.iter()).with_past_labels(&then, &[]);
-        let fraction = |node: &str| match parts.unit(node, "nvidia_com_gpu") {
-            Some(ResourceUnit::Part(part)) => part.fraction,
-            unit => {
-                assert_eq!(unit, Some(ResourceUnit::Device), "{node}");
-                None
-            }
-        };
-        assert_eq!(
-            (fraction("a"), fraction("b"), fraction("c")),
-            (Some(0.25), None, Some(0.5))
-        );
-        assert_eq!(parts.unit("a", "cpu"), None);
-        assert!(
-            matches!(parts.unit("gone", "nvidia_com_mig_1g_10gb"), Some(ResourceUnit::Part(part)) if part.instance)
-        );
-    }
-    #[test]
-    fn past_labels_of_mig_profiles_show_shares() {
-        let series = |labels: &[(&str, &str)], units: &[f64]| Series {
-            labels: labels
-                .iter()
-                .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
-                .collect(),
-            points: units
-                .iter()
-                .map(|value| Point {
-                    at: 0,
-                    value: *value,
-                })
-                .collect(),
-        };
-        let resource = "nvidia_com_mig_1g_10gb";
-        let labels = series(
-            &[
-                ("node", "gone"),
-                (PRODUCT, "NVIDIA-A100-SXM4-80GB"),
-                ("label_nvidia_com_mig_1g_10gb_replicas", "2"),
-            ],
-            &[],
-        );
-        let capacity = series(&[("node", "gone"), ("resource", resource)], &[14.0]);
-        let parts = NodeParts::default().with_past_labels(&[labels], &[capacity]);
-        let Some(ResourceUnit::Part(part)) = parts.unit("gone", resource) else {
-            panic!("a share");
-        };
-        // 7 instances of 1/7 in 14 units: one device.
-        assert_eq!(
-            (part.name.as_str(), part.fraction, part.instance),
-            ("mig-1g.10gb.shared", Some(1.0 / 14.0), false)
-        );
-    }
-    #[test]
-    fn pods_that_share_a_device_show_that_units_of_a_deleted_node_are_shares() {
-        let series = |labels: &[(&str, &str)], value: f64| Series {
-            labels: labels
-                .iter()
-                .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
-                .collect(),
-            points: [0, 1_800_000].map(|at| Point { at, value }).to_vec(),
-        };
-        let device = |pod: &str| {
-            let labels = [
-                ("__name__", "DCGM_FI_DEV_GPU_UTIL"),
-                ("Hostname", "gone"),
-                ("gpu", "0"),
-                ("UUID", "GPU-a"),
-                ("modelName", "NVIDIA L4"),
-                ("namespace", "ns"),
-                ("pod", pod),
-                ("container", "main"),
-            ];
-            series(&labels, 50.0)
-        };
-        let resource = "nvidia_com_gpu";
-        let capacity = [series(&[("node", "gone"), ("resource", resource)], 4.0)];
-        let unit = |devices: &[Series]| {
-            NodeParts::default()
-                .with_exported(devices, &capacity, &BTreeMap::new())
-                .unit("gone", resource)
-        };
-        // One L4 with four clients.
-        let Some(ResourceUnit::Part(part)) = unit(&[device("a"), device("b")]) else {
-            panic!("a share");
-        };
-        assert_eq!(
-            (part.name.as_str(), part.fraction),
-            ("gpu.shared", Some(0.25))
-        );
-        assert_eq!(
-            unit(&[device("a")]),
-            Some(ResourceUnit::Device),
-            "the other devices can be missing"
-        );
-    }
-}
+mod tests;
