@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::fractions::counted_fraction;
 use super::gpu::GpuType;
 use super::part::Part;
 use super::reading::PodKey;
@@ -58,8 +59,23 @@ impl ExportedInstances {
             true => self.share(units),
             false => self
                 .instance_name(units, product)
-                .map(|name| Part::from_name(&name, product)),
+                .map(|name| self.sized(Part::from_name(&name, product), units)),
         }
+    }
+
+    /// Adds the fraction of an AMD partition from the number of devices and of their `units`, if the
+    /// product does not show it. Without it, each partition would count as a device.
+    pub fn sized(&self, part: Part, units: u64) -> Part {
+        let is_exported = part.name.contains("_nps") && self.kinds.iter().eq([&part.name]);
+        let counted = || counted_fraction(self.first_partitions(), units);
+        let fraction = part.fraction.or_else(|| counted().filter(|_| is_exported));
+        Part { fraction, ..part }
+    }
+
+    /// Returns the number of devices with AMD partitions: one partition of each has the number 0.
+    fn first_partitions(&self) -> u64 {
+        let firsts = self.instances.iter().filter(|(_, number)| *number == 0);
+        firsts.count() as u64
     }
 
     /// Returns the share if there are more units than devices and several pods use a device at the
@@ -88,11 +104,7 @@ impl ExportedInstances {
         let is_partition = kind.contains("_nps");
         // AMD's exporter numbers each partition like a device.
         let devices = match is_partition {
-            true => self
-                .instances
-                .iter()
-                .filter(|(_, number)| *number == 0)
-                .count() as u64,
+            true => self.first_partitions(),
             false => self.partitioned.len() as u64,
         };
         if !self.whole.is_subset(&self.partitioned) || units <= devices {
@@ -104,7 +116,7 @@ impl ExportedInstances {
         };
         // Exporters report all MIG instances, but not all partitions of AMD's devices.
         let is_all = units == self.instances.len() as u64;
-        let fraction = Part::from_name(&name, product).fraction;
+        let fraction = self.sized(Part::from_name(&name, product), units).fraction;
         let is_product = fraction.is_some_and(|fraction| {
             (units as f64 * fraction - devices as f64).abs() < 1e-6 * units as f64
         });
@@ -202,5 +214,31 @@ mod tests {
         assert_eq!(share(&now, 4), None);
         now.add_holders("0", &pods);
         assert_eq!(share(&now, 4), Some(0.25));
+    }
+    #[test]
+    fn partitions_of_unknown_products_are_counted() {
+        let node = |devices: u32, kind: &str| {
+            let mut exported = ExportedInstances::default();
+            for device in 0..devices {
+                exported.add(&device.to_string(), Some(&(kind.to_owned(), 0)));
+            }
+            exported
+        };
+        let part = |exported: &ExportedInstances, units| {
+            let part = exported.part(units, None)?;
+            Some((part.name, part.fraction))
+        };
+        let cpx = |fraction| Some(("cpx_nps1".to_owned(), Some(fraction)));
+        // 8 devices with 8 dies each, of which the exporter reports the first partition.
+        assert_eq!(part(&node(8, "cpx_nps1"), 64), cpx(0.125));
+        // 8 devices with 4 dies each.
+        assert_eq!(part(&node(8, "cpx_nps1"), 32), cpx(0.25));
+        assert_eq!(part(&node(8, "cpx_nps1"), 30), None, "30 of 8 devices");
+        assert_eq!(part(&node(1, "cpx_nps1"), 16), None, "more than 8 dies");
+        // A node with labels of the mode, but without the product.
+        let sized = node(8, "cpx_nps4").sized(Part::from_name("cpx_nps4", None), 64);
+        assert_eq!(sized.fraction, Some(0.125));
+        let other = node(8, "dpx_nps1").sized(Part::from_name("cpx_nps4", None), 64);
+        assert_eq!(other.fraction, None, "series of another mode");
     }
 }

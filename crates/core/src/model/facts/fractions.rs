@@ -1,7 +1,7 @@
 //! Computes the fraction of a device in one MIG instance or in one partition of AMD's devices.
 //!
 //! Sources: NVIDIA's MIG user guide for the compute slices of profiles, and AMD's partitioning guide
-//! for compute modes.
+//! and product pages for compute modes and dies.
 
 use super::gpu::GpuType;
 
@@ -43,14 +43,16 @@ pub(super) fn mode_fraction(mode: &str, product: Option<&GpuType>) -> Option<f64
         "tpx" => Some(1.0 / 3.0),
         "qpx" => Some(1.0 / 4.0),
         "cpx" => {
+            // Names of variants continue, as in `mi308x-hf` and `mi355x-vf`.
             let product = product?.to_string();
             let dies = [
                 ("mi300a", 6.0),
                 ("mi308x", 4.0),
-                ("mi300x", 8.0),
-                ("mi325x", 8.0),
-                ("mi350x", 8.0),
-                ("mi355x", 8.0),
+                ("mi350p", 4.0),
+                ("mi300", 8.0),
+                ("mi325", 8.0),
+                ("mi350", 8.0),
+                ("mi355", 8.0),
             ];
             dies.iter()
                 .find(|(name, _)| product.starts_with(name))
@@ -73,4 +75,12 @@ pub(super) fn core_fraction(chip: &str, cores: u32) -> Option<f64> {
         _ => return None,
     };
     Some(f64::from(cores) / total)
+}
+
+/// Computes the fraction of a partition from the number of partitions on all devices of a node, for
+/// products that [`mode_fraction`] does not know. `None` if no device has so many partitions.
+pub(super) fn counted_fraction(devices: u64, units: u64) -> Option<f64> {
+    let per_device = units.checked_div(devices)?;
+    (per_device * devices == units && (2..=8).contains(&per_device))
+        .then(|| 1.0 / per_device as f64)
 }

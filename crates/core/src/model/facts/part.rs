@@ -260,6 +260,21 @@ mod tests {
             fraction(&node_of("AMD_Instinct_MI300A"), "amd.com/cpx_nps1"),
             Some(1.0 / 6.0)
         );
+        // 8 dies, except 4 of the MI308X and the MI350P, which has half of the dies of an MI350X.
+        for (product, dies) in [
+            ("AMD_Instinct_MI308X_HF", 4.0),
+            ("AMD_Instinct_MI350P", 4.0),
+            ("AMD_Instinct_MI325X_VF", 8.0),
+            ("AMD_Instinct_MI350X", 8.0),
+            ("AMD_Instinct_MI355X_VF", 8.0),
+            ("AMD_Instinct_MI350", 8.0),
+        ] {
+            assert_eq!(
+                fraction(&node_of(product), "amd.com/cpx_nps1"),
+                Some(1.0 / dies),
+                "{product}"
+            );
+        }
         assert_eq!(
             Part::from_label("amd_com_cpx_nps4").unwrap().fraction,
             None,

@@ -193,10 +193,18 @@ impl NodeParts {
             }
         }
         for ((node, resource), units) in capacity {
-            let is_whole = self.unit(&node, &resource) == Some(ResourceUnit::Device);
-            let Some((instances, model)) = exported.get(&node).filter(|_| is_whole) else {
+            let Some((instances, model)) = exported.get(&node) else {
                 continue;
             };
+            match self.unit(&node, &resource) {
+                Some(ResourceUnit::Device) => {}
+                Some(ResourceUnit::Part(part)) => {
+                    let part = instances.sized(part, units);
+                    self.by_resource.insert((node, resource), part);
+                    continue;
+                }
+                None => continue,
+            }
             if self.has_instances(&node) {
                 continue;
             }
