@@ -7,7 +7,7 @@ use super::fractions::{mig_fraction, mode_fraction};
 use super::gpu::{GpuType, SHARED_MEMORY};
 use super::node::Node;
 use super::registered;
-use super::resource::resource_name;
+use super::resource::{resource_name, virtual_gpu};
 use super::unit::{SHARED, SliceSize, Unit, by_resource, is_instance, is_share, unit};
 use crate::model::values::quantity;
 
@@ -62,6 +62,7 @@ impl Part {
             },
             SliceSize::Gigabytes(size) => Self {
                 fraction: product
+                    .or_else(|| GpuType::parse(virtual_gpu(resource)?.model))
                     .and_then(|product| product.gigabytes())
                     .map(|all| (f64::from(size) / f64::from(all)).min(1.0)),
                 ..plain

@@ -35,15 +35,57 @@ fn is_chip(word: &str) -> bool {
         && market.bytes().all(|byte| byte.is_ascii_uppercase())
 }
 
-/// Extracts the memory in GB from the resource of a virtual GPU for virtual machines:
-/// `nvidia.com/NVIDIA_A10-12Q` → 12. The letter is the license: compute, graphics or desktop.
-pub fn virtual_gpu(resource: &str) -> Option<u32> {
+/// Returns true for whole devices that are passed through to virtual machines. Besides names with a
+/// model, these are the alias of NVIDIA/kubevirt-gpu-device-plugin (`P_GPU_ALIAS`) and AMD's name for
+/// physical functions (ROCm/k8s-device-plugin, docs of the mixed naming strategy).
+pub fn is_passthrough(resource: &str) -> bool {
+    passthrough_model(resource).is_some()
+        || matches!(resource, "nvidia.com/pgpu" | "amd.com/gpu_pf")
+}
+
+/// Returns true for virtual functions of devices of AMD and Intel (intel/kubevirt-gfx-sriov). A device
+/// has one or several of them, and their name does not show how many.
+pub(super) fn is_virtual_function(resource: &str) -> bool {
+    matches!(resource, "amd.com/gpu_vf" | "intel.com/sriov-gpudevice")
+}
+
+/// Size of a virtual GPU for virtual machines.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VirtualGpu<'r> {
+    /// Model in the name, which can be an abbreviation.
+    pub model: &'r str,
+    /// Memory in GB.
+    pub gigabytes: u32,
+    /// Number of compute slices of the MIG instance that backs it.
+    pub slices: Option<u32>,
+}
+
+/// Parses the resource of a virtual GPU. `nvidia.com/NVIDIA_A10-12Q` has 12 GB. The letter is the
+/// license: compute, graphics or desktop. `nvidia.com/NVIDIA_A100-1-5CME` is backed by a MIG instance
+/// with one compute slice and 5 GB. Letters such as `ME` are attributes of the instance.
+///
+/// Source: NVIDIA/vgpu-device-manager (pkg/types/vgpu_type.go).
+pub fn virtual_gpu(resource: &str) -> Option<VirtualGpu<'_>> {
     let name = resource.strip_prefix("nvidia.com/")?;
-    let (_, size) = name
+    let (model, size) = name
         .strip_prefix("NVIDIA_")
         .or_else(|| name.strip_prefix("GRID_"))?
         .rsplit_once('-')?;
-    size.strip_suffix(['A', 'B', 'C', 'Q'])?.parse().ok()
+    let attributes = ["NOME", "MEALL", "ME", "GFX"];
+    let plain = attributes.iter().find_map(|word| size.strip_suffix(word));
+    let gigabytes = plain.unwrap_or(size).strip_suffix(['A', 'B', 'C', 'Q'])?;
+    let slices = model.rsplit_once('-').and_then(|(model, slices)| {
+        let slices = slices
+            .parse()
+            .ok()
+            .filter(|count| (1..=7).contains(count))?;
+        Some((model, slices))
+    });
+    Some(VirtualGpu {
+        model: slices.map_or(model, |(model, _)| model),
+        gigabytes: gigabytes.parse().ok()?,
+        slices: slices.map(|(_, slices)| slices),
+    })
 }
 
 /// Resources of devices that sharing systems offer as several units each, with the annotation of
@@ -102,7 +144,8 @@ pub fn is_device(resource: &str) -> bool {
         || resource
             .strip_prefix("amd.com/")
             .is_some_and(|name| name.contains("_nps"))
-        || passthrough_model(resource).is_some()
+        || is_passthrough(resource)
+        || is_virtual_function(resource)
         || virtual_gpu(resource).is_some()
         || ascend(resource).is_some()
 }
@@ -115,6 +158,7 @@ pub(crate) fn resource_name(label: &str) -> String {
     }
     match label {
         "aliyun_com_gpu_mem" => return SHARED_MEMORY.to_owned(),
+        "intel_com_sriov_gpudevice" => return "intel.com/sriov-gpudevice".to_owned(),
         "volcano_sh_vgpu_number" => return VOLCANO_SHARE.to_owned(),
         _ => {}
     }
@@ -135,7 +179,13 @@ pub(crate) fn resource_name(label: &str) -> String {
     match label.strip_prefix("nvidia_com_") {
         Some(name) if name.starts_with("NVIDIA_") || name.starts_with("GRID_") => {
             let (model, size) = name.rsplit_once('_').unwrap_or((name, ""));
-            format!("nvidia.com/{model}-{size}")
+            // The number of compute slices of a MIG instance is between dashes too.
+            match model.rsplit_once('_') {
+                Some((model, slices)) if slices.len() == 1 && slices.parse::<u8>().is_ok() => {
+                    format!("nvidia.com/{model}-{slices}-{size}")
+                }
+                _ => format!("nvidia.com/{model}-{size}"),
+            }
         }
         Some(name) => format!("nvidia.com/{name}"),
         None => label.to_owned(),
@@ -176,6 +226,10 @@ mod tests {
             "huawei.com/Ascend310P-4c.3cpu",
             "nvidia.com/GA102GL_A10",
             "nvidia.com/NVIDIA_A10-12Q",
+            "nvidia.com/NVIDIA_A100-1-5CME",
+            "nvidia.com/pgpu",
+            "amd.com/gpu_vf",
+            "intel.com/sriov-gpudevice",
             "amd.com/cpx_nps4",
             "volcano.sh/vgpu-number",
             "aliyun.com/gpu-mem",

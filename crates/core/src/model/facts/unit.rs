@@ -17,8 +17,8 @@ use super::gpu::{HAMI_REGISTER, REPLICAS_LABEL, SHARED_MEMORY, WHOLE, mig_profil
 use super::node::Node;
 use super::registered;
 use super::resource::{
-    Ascend, VOLCANO_REGISTER, VOLCANO_SHARE, ascend, passthrough_model, shared_annotation,
-    virtual_gpu, whole_partition,
+    Ascend, VOLCANO_REGISTER, VOLCANO_SHARE, VirtualGpu, ascend, is_passthrough,
+    is_virtual_function, shared_annotation, virtual_gpu, whole_partition,
 };
 use crate::model::values::quantity;
 
@@ -108,7 +108,7 @@ pub fn unit(node: &Node, capacity: &BTreeMap<String, String>, resource: &str) ->
         let ratio = more_than(Some(devices).filter(|count| *count > 0), units);
         return Some(ratio.map_or(Unit::Whole, |ratio| Unit::Slice(share(Some(ratio), None))));
     }
-    if whole_partition(resource) || passthrough_model(resource).is_some() {
+    if whole_partition(resource) || is_passthrough(resource) {
         return Some(Unit::Whole);
     }
     if !WHOLE.contains(&resource) {
@@ -164,11 +164,25 @@ pub(super) fn by_resource(resource: &str) -> Option<Slice> {
             },
         });
     }
-    if let Some(gigabytes) = virtual_gpu(resource) {
-        let name = resource.rsplit('/').next().unwrap_or(resource);
+    let short = resource.rsplit('/').next().unwrap_or(resource);
+    let virtual_name = || format!("{VIRTUAL}{}", short.to_ascii_lowercase());
+    if let Some(VirtualGpu {
+        gigabytes, slices, ..
+    }) = virtual_gpu(resource)
+    {
+        let of_instance = |slices: u32| SliceSize::Fraction {
+            ratio: Some(1.0),
+            profile: Some(format!("{slices}g.{gigabytes}gb")),
+        };
         return Some(Slice {
-            name: format!("{VIRTUAL}{}", name.to_ascii_lowercase()),
-            size: SliceSize::Gigabytes(gigabytes),
+            name: virtual_name(),
+            size: slices.map_or(SliceSize::Gigabytes(gigabytes), of_instance),
+        });
+    }
+    if is_virtual_function(resource) {
+        return Some(Slice {
+            name: virtual_name(),
+            ..share(None, None)
         });
     }
     let partition = resource.strip_prefix("amd.com/")?;

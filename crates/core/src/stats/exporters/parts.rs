@@ -8,7 +8,7 @@ use crate::model::facts::exported_instances::ExportedInstances;
 use crate::model::facts::gpu::WHOLE;
 use crate::model::facts::part::Part;
 use crate::model::facts::resource::{
-    ascend, is_device, mig_label, passthrough_model, resource_name, whole_partition,
+    ascend, is_device, is_passthrough, mig_label, resource_name, whole_partition,
 };
 use crate::model::values::series::Series;
 use crate::model::values::units::MOST_PER_NODE;
@@ -199,8 +199,10 @@ impl NodeParts {
             match self.unit(&node, &resource) {
                 Some(ResourceUnit::Device) => {}
                 Some(ResourceUnit::Part(part)) => {
-                    let part = instances.sized(part, units);
-                    self.by_resource.insert((node, resource), part);
+                    let sized = instances.sized(part.clone(), units);
+                    if sized != part {
+                        self.by_resource.insert((node, resource), sized);
+                    }
                     continue;
                 }
                 None => continue,
@@ -239,10 +241,8 @@ impl NodeParts {
         if let Some(part) = Part::from_label(resource) {
             return Some(ResourceUnit::Part(part));
         }
-        let is_device = is_listed
-            || whole_partition(&name)
-            || passthrough_model(&name).is_some()
-            || ascend(&name).is_some();
+        let is_device =
+            is_listed || whole_partition(&name) || is_passthrough(&name) || ascend(&name).is_some();
         is_device.then_some(ResourceUnit::Device)
     }
 }

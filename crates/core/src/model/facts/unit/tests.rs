@@ -427,3 +427,39 @@ fn capacity_of_shares_by_memory_counts_the_registered_devices() {
         .insert(VOLCANO_REGISTER.to_owned(), register.to_owned());
     assert_eq!(kind(&host), named(SHARED, 0.1), "2 devices in 20 units");
 }
+
+#[test]
+fn devices_of_kubevirt_have_aliases_and_virtual_functions() {
+    let product = [("nvidia.com/gpu.product", "NVIDIA-A100-SXM4-40GB")];
+    for resource in ["nvidia.com/pgpu", "amd.com/gpu_pf"] {
+        assert_eq!(kind(&node(&[], resource, 2)), named("whole", 1.0));
+    }
+    let alias = node(&product, "nvidia.com/pgpu", 2);
+    assert_eq!(
+        alias.gpu_type().map(|kind| kind.to_string()).as_deref(),
+        Some("a100-40g"),
+        "from the label"
+    );
+    for (resource, name, fraction) in [
+        // One and three of seven compute slices, not 5 and 20 of 40 GB.
+        ("NVIDIA_A100-1-5CME", "vgpu-nvidia_a100-1-5cme", 1.0 / 7.0),
+        ("GRID_A100-1-5C", "vgpu-grid_a100-1-5c", 1.0 / 7.0),
+        ("NVIDIA_A100-3-20C", "vgpu-nvidia_a100-3-20c", 3.0 / 7.0),
+        // 8 of 40 GB.
+        ("NVIDIA_A100-8C", "vgpu-nvidia_a100-8c", 0.2),
+    ] {
+        let resource = format!("nvidia.com/{resource}");
+        assert_eq!(kind(&node(&product, &resource, 2)), named(name, fraction));
+    }
+    // 12 of 24 GB: an A10 has only one size.
+    assert_eq!(
+        kind(&node(&[], "nvidia.com/NVIDIA_A10-12Q", 2)),
+        named("vgpu-nvidia_a10-12q", 0.5)
+    );
+    for (resource, name) in [
+        ("amd.com/gpu_vf", "vgpu-gpu_vf"),
+        ("intel.com/sriov-gpudevice", "vgpu-sriov-gpudevice"),
+    ] {
+        assert_eq!(kind(&node(&[], resource, 7)), (name.to_owned(), None));
+    }
+}
