@@ -169,7 +169,7 @@ fn units_of_nodes_are_devices_instances_or_shares() {
             "units-gkemig",
             0,
             json!({"mig-1g.5gb": {"total": 7, "used": 0}}),
-            "a100",
+            "a100-40g",
         ),
         (
             "units-count",

@@ -75,7 +75,7 @@ const ONE_SIZE: [(&str, u32); 12] = [
 
 /// Node labels and their values for common devices, as vendors and clouds set them. Used if the
 /// user cannot read nodes, or if the nodes do not exist yet.
-const PRODUCTS: [(&str, &str); 40] = [
+const PRODUCTS: [(&str, &str); 44] = [
     ("nvidia.com/gpu.product", "NVIDIA-A100-SXM4-80GB"),
     ("nvidia.com/gpu.product", "NVIDIA-A100-80GB-PCIe"),
     ("nvidia.com/gpu.product", "NVIDIA-A100-SXM4-40GB"),
@@ -99,16 +99,22 @@ const PRODUCTS: [(&str, &str); 40] = [
     ("nvidia.com/gpu.product", "Tesla-V100-SXM2-32GB"),
     ("nvidia.com/gpu.product", "NVIDIA-GeForce-RTX-4090"),
     ("nvidia.com/gpu.product", "NVIDIA-GeForce-RTX-5090"),
+    (
+        "nvidia.com/gpu.product",
+        "NVIDIA-RTX-PRO-6000-Blackwell-Server-Edition",
+    ),
     ("amd.com/gpu.product-name", "AMD_Instinct_MI210"),
     ("amd.com/gpu.product-name", "AMD_Instinct_MI250X"),
     ("amd.com/gpu.product-name", "AMD_Instinct_MI300X_OAM"),
     ("amd.com/gpu.product-name", "AMD_Instinct_MI325X"),
     ("cloud.google.com/gke-accelerator", "nvidia-tesla-t4"),
     ("cloud.google.com/gke-accelerator", "nvidia-l4"),
+    ("cloud.google.com/gke-accelerator", "nvidia-tesla-a100"),
     ("cloud.google.com/gke-accelerator", "nvidia-a100-80gb"),
     ("cloud.google.com/gke-accelerator", "nvidia-h100-80gb"),
     ("cloud.google.com/gke-accelerator", "nvidia-h200-141gb"),
     ("cloud.google.com/gke-accelerator", "nvidia-b200"),
+    ("cloud.google.com/gke-accelerator", "nvidia-rtx-pro-6000"),
     ("karpenter.k8s.aws/instance-gpu-name", "t4"),
     ("karpenter.k8s.aws/instance-gpu-name", "a10g"),
     ("karpenter.k8s.aws/instance-gpu-name", "l4"),
@@ -116,6 +122,7 @@ const PRODUCTS: [(&str, &str); 40] = [
     ("karpenter.k8s.aws/instance-gpu-name", "a100"),
     ("karpenter.k8s.aws/instance-gpu-name", "h100"),
     ("karpenter.k8s.aws/instance-gpu-name", "h200"),
+    ("karpenter.k8s.aws/instance-gpu-name", "rtx-pro-server-6000"),
 ];
 
 impl GpuType {
@@ -153,7 +160,13 @@ impl GpuType {
         {
             model.retain(|word| *word != "ada");
         }
+        // Only GPU feature discovery names the architecture of the RTX PRO series, not AWS and GKE.
+        if model.contains(&"pro") {
+            model.retain(|word| *word != "blackwell");
+        }
         let model = model.join("-");
+        // GKE's name for the A100 with 40 GB; that of the A100 with 80 GB contains the size.
+        let gigabytes = gigabytes.or_else(|| (name == "nvidia-tesla-a100").then_some(40));
         // The 480 GB in the name of a GH200 are CPU memory.
         let gigabytes = gigabytes.filter(|_| model != "gh200");
         let gigabytes = gigabytes.or_else(|| {
@@ -350,6 +363,21 @@ mod tests {
         assert_eq!(parsed("Quadro-RTX-6000"), "6000");
         assert_eq!(parsed("NVIDIA-RTX-A6000"), "a6000");
         assert_eq!(parsed("NVIDIA-GH200-480GB"), "gh200");
+        for spelling in [
+            "NVIDIA-RTX-PRO-6000-Blackwell-Server-Edition",
+            "NVIDIA RTX PRO 6000 Blackwell Server Edition",
+            "nvidia-rtx-pro-6000",
+            "rtx-pro-server-6000",
+            "rtx-pro-6000",
+        ] {
+            assert_eq!(parsed(spelling), "pro-6000", "{spelling}");
+        }
+        assert_eq!(
+            parsed("NVIDIA-RTX-PRO-6000-Blackwell-Workstation-Edition"),
+            "pro-6000-workstation"
+        );
+        assert_eq!(parsed("nvidia-tesla-a100"), "a100-40g");
+        assert_eq!(parsed("nvidia-a100-80gb"), "a100-80g");
         assert_eq!(parsed("NVIDIA"), "none");
         assert_eq!(parsed(""), "none");
     }
@@ -361,6 +389,9 @@ mod tests {
         assert!(kind("a10").matches(&kind("a10-24g")));
         assert!(!kind("a100-40g").matches(&kind("NVIDIA-A100-SXM4-80GB")));
         assert!(!kind("a10").matches(&kind("a100")));
+        assert!(!kind("a100-80g").matches(&kind("nvidia-tesla-a100")));
+        assert!(kind("a100-40g").matches(&kind("nvidia-tesla-a100")));
+        assert!(kind("a100").matches(&kind("nvidia-tesla-a100")));
         assert!(kind("t4-16g").matches(&kind("Tesla-T4")));
     }
 
