@@ -8,7 +8,7 @@ use super::gpu::{REPLICAS_LABEL, WHOLE};
 use super::node::Node;
 
 /// Labels whose values are evidence, in the order of their checks.
-pub const EVIDENCE_LABELS: [&str; 11] = [
+pub(crate) const EVIDENCE_LABELS: [&str; 10] = [
     PRODUCT,
     REPLICAS_LABEL,
     GPU_COUNT,
@@ -19,26 +19,25 @@ pub const EVIDENCE_LABELS: [&str; 11] = [
     ALIYUN_COUNT,
     AMD_PARTITION,
     INTEL_COUNT,
-    MTHREADS_COUNT,
 ];
 
 /// Resources for whole devices whose units labels describe.
-pub const LABELED: [&str; 5] = [
+pub(crate) const LABELED: [&str; 4] = [
     WHOLE[0],
     "amd.com/gpu",
     "gpu.intel.com/i915",
     "gpu.intel.com/xe",
-    "mthreads.com/vgpu",
 ];
 
 /// Returns true for labels whose values are evidence, including those of MIG profiles.
-pub fn is_evidence(label: &str) -> bool {
+pub(crate) fn is_evidence(label: &str) -> bool {
     EVIDENCE_LABELS.contains(&label)
         || (label.starts_with(MIG) && (label.ends_with(REPLICAS) || label.ends_with(COUNT)))
 }
 
-/// Returns true for the resource of a MIG profile or of renamed shares, whose units labels describe.
-pub fn has_profile_labels(resource: &str) -> bool {
+/// Returns true for the resource of a MIG profile or of renamed shares, whose units labels
+/// describe.
+pub(crate) fn has_profile_labels(resource: &str) -> bool {
     resource.starts_with(MIG) || is_renamed(resource)
 }
 

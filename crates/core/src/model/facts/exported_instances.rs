@@ -1,5 +1,5 @@
-//! Instances and pods in the series of exporters, as evidence that the units of a resource for whole
-//! devices are instances or shares. Labels of the node are checked first, in `unit.rs`.
+//! Instances and pods in the series of exporters, as evidence that the units of a resource for
+//! whole devices are instances or shares. Labels of the node are checked first, in `unit.rs`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -63,8 +63,8 @@ impl ExportedInstances {
         }
     }
 
-    /// Adds the fraction of an AMD partition from the number of devices and of their `units`, if the
-    /// product does not show it. Without it, each partition would count as a device.
+    /// Adds the fraction of an AMD partition from the number of devices and of their `units`, if
+    /// the product does not show it. Without it, each partition would count as a device.
     pub fn sized(&self, part: Part, units: u64) -> Part {
         let is_exported = part.name.contains("_nps") && self.kinds.iter().eq([&part.name]);
         let counted = || counted_fraction(self.first_partitions(), units);

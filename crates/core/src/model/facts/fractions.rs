@@ -1,7 +1,7 @@
 //! Computes the fraction of a device in one MIG instance or in one partition of AMD's devices.
 //!
-//! Sources: NVIDIA's MIG user guide for the compute slices of profiles, and AMD's partitioning guide
-//! and product pages for compute modes and dies.
+//! Sources: NVIDIA's MIG user guide for the compute slices of profiles, and AMD's partitioning
+//! guide and product pages for compute modes and dies.
 
 use super::gpu::GpuType;
 
@@ -62,11 +62,11 @@ pub(super) fn mode_fraction(mode: &str, product: Option<&GpuType>) -> Option<f64
     }
 }
 
-/// Computes the fraction of an Ascend device's cores in a virtual device. The sizes of a 910 with 30
-/// and of one with 32 cores have the same names, so their fraction is unknown.
+/// Computes the fraction of an Ascend device's cores in a virtual device. The sizes of a 910 with
+/// 30 and of one with 32 cores have the same names, so their fraction is unknown.
 ///
-/// Source: Ascend/mind-cluster (templates of virtual instances): 310P has 8 cores, and the 910Bs have
-/// 20 cores (templates of 5 and 10) or 24 (templates of 3, 6 and 12).
+/// Source: Ascend/mind-cluster (templates of virtual instances): 310P has 8 cores, and the 910Bs
+/// have 20 cores (templates of 5 and 10) or 24 (templates of 3, 6 and 12).
 pub(super) fn core_fraction(chip: &str, cores: u32) -> Option<f64> {
     let total = match (chip.starts_with("Ascend310P"), cores) {
         (true, 1 | 2 | 4) => 8.0,

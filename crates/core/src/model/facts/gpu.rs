@@ -291,7 +291,7 @@ pub fn is_type_label(key: &str) -> bool {
 }
 
 /// Extended resources of devices. If a cluster offers several, gpuctl uses the first in this list.
-/// Their units are whole devices unless [`super::unit`] finds that they are shares.
+/// Their units are whole devices unless `unit.rs` finds that they are shares.
 ///
 /// Sources: the device plugins of the vendors (Ascend/mind-cluster, Cambricon's and
 /// Hygon's), and Project-HAMi/HAMi (charts/hami/values.yaml).

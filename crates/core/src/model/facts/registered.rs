@@ -1,4 +1,4 @@
-//! Reads annotations in which sharing systems list the devices of a node.
+//! Parses the annotations with the devices that sharing systems register on a node.
 //!
 //! Sources: Project-HAMi/HAMi (docs/develop/protocol.md, pkg/device) and
 //! Project-HAMi/volcano-vgpu-device-plugin.

@@ -9,8 +9,8 @@ pub const VOLCANO_SHARE: &str = "volcano.sh/vgpu-number";
 /// Node annotation of Volcano's vGPU plugin, in the form of HAMi's annotation.
 pub const VOLCANO_REGISTER: &str = "volcano.sh/node-vgpu-register";
 
-/// Returns true for AMD's resources of devices with one partition, such as `amd.com/spx_nps1`, which
-/// the mixed naming strategy uses.
+/// Returns true for AMD's resources of devices with one partition, such as `amd.com/spx_nps1`,
+/// which the mixed naming strategy uses.
 pub fn whole_partition(resource: &str) -> bool {
     resource.starts_with("amd.com/spx_nps")
 }
@@ -36,15 +36,15 @@ fn is_chip(word: &str) -> bool {
 }
 
 /// Returns true for whole devices that are passed through to virtual machines. Besides names with a
-/// model, these are the alias of NVIDIA/kubevirt-gpu-device-plugin (`P_GPU_ALIAS`) and AMD's name for
-/// physical functions (ROCm/k8s-device-plugin, docs of the mixed naming strategy).
+/// model, these are the alias of NVIDIA/kubevirt-gpu-device-plugin (`P_GPU_ALIAS`) and AMD's name
+/// for physical functions (ROCm/k8s-device-plugin, docs of the mixed naming strategy).
 pub fn is_passthrough(resource: &str) -> bool {
     passthrough_model(resource).is_some()
         || matches!(resource, "nvidia.com/pgpu" | "amd.com/gpu_pf")
 }
 
-/// Returns true for virtual functions of devices of AMD and Intel (intel/kubevirt-gfx-sriov). A device
-/// has one or several of them, and their name does not show how many.
+/// Returns true for virtual functions of devices of AMD and Intel (intel/kubevirt-gfx-sriov). A
+/// device has one or several of them, and their name does not show how many.
 pub(super) fn is_virtual_function(resource: &str) -> bool {
     matches!(resource, "amd.com/gpu_vf" | "intel.com/sriov-gpudevice")
 }
@@ -61,8 +61,8 @@ pub struct VirtualGpu<'r> {
 }
 
 /// Parses the resource of a virtual GPU. `nvidia.com/NVIDIA_A10-12Q` has 12 GB. The letter is the
-/// license: compute, graphics or desktop. `nvidia.com/NVIDIA_A100-1-5CME` is backed by a MIG instance
-/// with one compute slice and 5 GB. Letters such as `ME` are attributes of the instance.
+/// license: compute, graphics or desktop. `nvidia.com/NVIDIA_A100-1-5CME` is backed by a MIG
+/// instance with one compute slice and 5 GB. Letters such as `ME` are attributes of the instance.
 ///
 /// Source: NVIDIA/vgpu-device-manager (pkg/types/vgpu_type.go).
 pub fn virtual_gpu(resource: &str) -> Option<VirtualGpu<'_>> {

@@ -80,8 +80,8 @@ const MEMORY: &str = "gpu-mem";
 /// Prefix of the names of virtual GPUs.
 const VIRTUAL: &str = "vgpu-";
 
-/// Classifies one unit of `resource` on `node`. Callers that know the full capacity of the node pass
-/// it, because it includes broken devices. `None` for resources other than GPUs.
+/// Classifies one unit of `resource` on `node`. Callers that know the full capacity of the node
+/// pass it, because it includes broken devices. `None` for resources other than GPUs.
 pub fn unit(node: &Node, capacity: &BTreeMap<String, String>, resource: &str) -> Option<Unit> {
     let counted = capacity
         .get(resource)
@@ -155,6 +155,15 @@ pub(super) fn by_resource(resource: &str) -> Option<Slice> {
     if is_renamed(resource) || shared_annotation(resource).is_some() {
         return Some(share(None, None));
     }
+    if let Some(slice) = of_virtual(resource) {
+        return Some(slice);
+    }
+    let partition = resource.strip_prefix("amd.com/")?;
+    (partition.contains("_nps") && !whole_partition(resource)).then(|| named(partition))
+}
+
+/// Classifies resources of virtual devices, for containers and for virtual machines.
+fn of_virtual(resource: &str) -> Option<Slice> {
     if let Some(Ascend::Virtual { chip, cores }) = ascend(resource) {
         return Some(Slice {
             name: format!("vnpu-{}-{cores}c", chip.to_ascii_lowercase()),
@@ -179,14 +188,10 @@ pub(super) fn by_resource(resource: &str) -> Option<Slice> {
             size: slices.map_or(SliceSize::Gigabytes(gigabytes), of_instance),
         });
     }
-    if is_virtual_function(resource) {
-        return Some(Slice {
-            name: virtual_name(),
-            ..share(None, None)
-        });
-    }
-    let partition = resource.strip_prefix("amd.com/")?;
-    (partition.contains("_nps") && !whole_partition(resource)).then(|| named(partition))
+    is_virtual_function(resource).then(|| Slice {
+        name: virtual_name(),
+        ..share(None, None)
+    })
 }
 
 /// Classifies units of a resource that only sharing systems offer, by the devices that an
@@ -227,8 +232,8 @@ fn of_renamed(node: &Node, units: u64) -> Slice {
 }
 
 /// Classifies units of a MIG profile's resource (MIG's mixed strategy), which are shares if the
-/// device plugin shares the instances. GPU feature discovery counts the instances and their replicas
-/// per profile (NVIDIA/k8s-device-plugin, internal/lm/resource.go).
+/// device plugin shares the instances. GPU feature discovery counts the instances and their
+/// replicas per profile (NVIDIA/k8s-device-plugin, internal/lm/resource.go).
 fn of_mig(node: &Node, profile: &str, units: u64) -> Slice {
     let (profile, is_renamed) = match profile.strip_suffix(RENAMED) {
         Some(profile) => (profile, true),
@@ -331,7 +336,8 @@ fn of_amd(node: &Node) -> Option<Slice> {
 }
 
 /// Returns the MIG profile of all units of a node: from GKE's label or, with MIG's single strategy,
-/// from the product label. GPU feature discovery appends `-SHARED` to the product of shared devices.
+/// from the product label. GPU feature discovery appends `-SHARED` to the product of shared
+/// devices.
 fn profile(node: &Node) -> Option<String> {
     let by_product = || {
         let (_, profile) = node.labels.get(PRODUCT)?.split_once("-MIG-")?;
@@ -358,5 +364,7 @@ fn more_than(devices: Option<u64>, units: u64) -> Option<f64> {
         .map(|devices| devices as f64 / units as f64)
 }
 
+#[cfg(test)]
+mod resource_tests;
 #[cfg(test)]
 mod tests;

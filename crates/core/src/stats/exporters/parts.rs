@@ -30,6 +30,8 @@ pub struct NodeParts {
     /// Labels of nodes now that show how their devices are divided.
     labels: BTreeMap<String, BTreeMap<String, String>>,
     claimable: BTreeMap<String, ClaimableNow>,
+    /// Nodes whose exporters' series were read.
+    seen: BTreeSet<String>,
 }
 
 /// Devices of a node that are allocated only through DRA claims. kube-state-metrics does not count
@@ -158,7 +160,8 @@ impl NodeParts {
     }
 
     /// Adds the kinds that only the exporters' own series show. `aliases` are the names of nodes by
-    /// name and address.
+    /// name and address. Skips nodes with series in an earlier call, so that series of other times
+    /// can be added after those of the time in question.
     #[must_use]
     pub fn with_exported(
         mut self,
@@ -192,6 +195,7 @@ impl NodeParts {
                 *model = IdentityReader::model(series).and_then(GpuType::parse);
             }
         }
+        exported.retain(|node, _| !self.seen.contains(node));
         for ((node, resource), units) in capacity {
             let Some((instances, model)) = exported.get(&node) else {
                 continue;
@@ -214,7 +218,20 @@ impl NodeParts {
                 self.by_resource.insert((node, resource), part);
             }
         }
+        self.seen.extend(exported.into_keys());
         self
+    }
+
+    /// Returns true if some node has several units that count as whole devices, and its exporter's
+    /// series, which could show that they are parts, were not read.
+    pub fn has_unseen_devices(&self, capacity: &[Series]) -> bool {
+        recorded_units(capacity)
+            .into_iter()
+            .any(|((node, resource), units)| {
+                units > 1
+                    && !self.seen.contains(&node)
+                    && self.unit(&node, &resource) == Some(ResourceUnit::Device)
+            })
     }
 
     /// Returns true if another resource of the node has its instances.

@@ -134,3 +134,45 @@ fn pods_that_share_a_device_show_that_units_of_a_deleted_node_are_shares() {
         "the other devices can be missing"
     );
 }
+
+#[test]
+fn series_of_other_hours_show_the_kind_while_an_exporter_is_down() {
+    let series = |labels: &[(&str, &str)], value: f64| Series {
+        labels: labels
+            .iter()
+            .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
+            .collect(),
+        points: vec![Point { at: 0, value }],
+    };
+    let device = |gpu: &str, kind: &str| {
+        let labels = [
+            ("__name__", "gpu_gfx_activity"),
+            ("hostname", "amd"),
+            ("gpu_id", gpu),
+            ("gpu_partition_id", "0"),
+            ("gpu_compute_partition_type", kind),
+            ("gpu_memory_partition_type", "nps1"),
+        ];
+        series(&labels, 30.0)
+    };
+    let resource = "amd_com_gpu";
+    let capacity = [series(&[("node", "amd"), ("resource", resource)], 4.0)];
+    let aliases = BTreeMap::new();
+    let cut = ["0", "1"].map(|gpu| device(gpu, "dpx"));
+    let down = NodeParts::default().with_exported(&[], &capacity, &aliases);
+    assert!(down.has_unseen_devices(&capacity));
+    let known = down.with_exported(&cut, &capacity, &aliases);
+    let Some(ResourceUnit::Part(part)) = known.unit("amd", resource) else {
+        panic!("a partition");
+    };
+    // 4 halves of two devices: a pod with 2 units holds one GPU.
+    assert_eq!((part.name.as_str(), part.fraction), ("dpx_nps1", Some(0.5)));
+    assert!(!known.has_unseen_devices(&capacity));
+
+    // The series of the hour itself take precedence: it had four whole devices.
+    let whole = ["0", "1", "2", "3"].map(|gpu| device(gpu, "spx"));
+    let up = NodeParts::default().with_exported(&whole, &capacity, &aliases);
+    assert!(!up.has_unseen_devices(&capacity));
+    let known = up.with_exported(&cut, &capacity, &aliases);
+    assert_eq!(known.unit("amd", resource), Some(ResourceUnit::Device));
+}
