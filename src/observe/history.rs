@@ -8,6 +8,7 @@ use tokio::sync::OnceCell;
 
 use crate::context::Context;
 use crate::observe::contexts::all_contexts;
+use crate::observe::device_evidence::DeviceEvidence;
 use crate::observe::first_sample::first_sample;
 use crate::observe::metrics::{self, StoreUse};
 use crate::observe::past_queries::{HistoryScope, NodeSeries, PastQueries};
@@ -45,6 +46,7 @@ pub(crate) struct ClusterHistory<'c> {
     connection: &'c Connection,
     /// Owners of existing objects. Read only if kube-state-metrics lacks some of the owners.
     live: OnceCell<LiveOwners>,
+    evidence: DeviceEvidence,
 }
 
 /// What a past range of at most an hour contains.
@@ -166,6 +168,7 @@ impl<'c> ClusterHistory<'c> {
             cache_scope,
             connection,
             live: OnceCell::new(),
+            evidence: DeviceEvidence::new(since, context.now().into()),
         })
     }
 
@@ -231,7 +234,7 @@ impl<'c> ClusterHistory<'c> {
         // Samples take the longest to read, so run the small queries in parallel.
         let facts = self.facts(start, end, scope);
         let ((pod_series, nodes, facts_span), devices) = try_join(facts, samples).await?;
-        let parts = self.parts(&nodes, &devices);
+        let parts = self.parts(&nodes, &devices).await;
         let allocations = self.allocations(&pod_series, &nodes, &parts, span(start, end));
         let exporters = self
             .queries(facts_span.1 - facts_span.0, facts_span.1)
@@ -271,7 +274,7 @@ impl<'c> ClusterHistory<'c> {
             return Ok(self.without_samples(start, end));
         }
         let (pod_series, nodes, _) = self.facts(start, end, HistoryScope::default()).await?;
-        let parts = self.parts(&nodes, &[]);
+        let parts = self.parts(&nodes, &[]).await;
         Ok(self.allocations(&pod_series, &nodes, &parts, span(start, end)))
     }
 
@@ -282,18 +285,23 @@ impl<'c> ClusterHistory<'c> {
 
     fn without_samples(&self, start: UnixSeconds, end: UnixSeconds) -> AllocationHistory {
         let (pods, nodes) = (AllocationSeries::default(), NodeSeries::default());
-        let parts = self.parts(&nodes, &[]);
-        self.allocations(&pods, &nodes, &parts, span(start, end))
+        self.allocations(&pods, &nodes, &self.nodes.parts, span(start, end))
     }
 
     /// The kinds of units that nodes offered, from recorded labels, the exporters' series and the
-    /// API server.
-    fn parts(&self, nodes: &NodeSeries, devices: &[Series]) -> NodeParts {
-        self.nodes
-            .parts
-            .clone()
-            .with_past_labels(&nodes.labels, &nodes.capacity)
-            .with_exported(devices, &nodes.capacity, &self.nodes.aliases)
+    /// API server. Nodes whose exporters have no series in this range are as in the rest of the
+    /// whole range.
+    async fn parts(&self, nodes: &NodeSeries, devices: &[Series]) -> NodeParts {
+        let (capacity, aliases) = (&nodes.capacity, &self.nodes.aliases);
+        let parts = self.nodes.parts.clone();
+        let parts = parts
+            .with_past_labels(&nodes.labels, capacity)
+            .with_exported(devices, capacity, aliases);
+        if !parts.has_unseen_devices(capacity) {
+            return parts;
+        }
+        let evidence = self.evidence.series(&self.prometheus).await;
+        parts.with_exported(evidence, capacity, aliases)
     }
 
     fn allocations(

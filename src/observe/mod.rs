@@ -8,6 +8,7 @@ pub(crate) mod checks;
 pub(crate) mod contexts;
 pub(crate) mod curves;
 pub(crate) mod deleted;
+mod device_evidence;
 pub(crate) mod drain;
 pub(crate) mod exporters;
 pub(crate) mod first_error;

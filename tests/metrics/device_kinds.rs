@@ -31,6 +31,18 @@ fn nodes() -> Vec<Value> {
         json!("GPU-v,10,24576,NVIDIA-NVIDIA A10,true:");
     vec![
         labeled("units-mig", &[A100], &[("nvidia.com/mig-3g.40gb", 2)]),
+        // Seven instances with two replicas each.
+        labeled(
+            "units-migshared",
+            &[A100, ("nvidia.com/mig-1g.10gb.replicas", "2")],
+            &[("nvidia.com/mig-1g.10gb", 14)],
+        ),
+        // No label counts the devices, but two pods use the only exported one.
+        labeled(
+            "units-pods",
+            &[("nvidia.com/gpu.product", "NVIDIA-L4")],
+            &[(GPU, 10)],
+        ),
         // One L4 that GKE shares among four clients.
         labeled(
             "units-gke",
@@ -73,12 +85,14 @@ fn nodes() -> Vec<Value> {
 }
 
 /// Pods as (name, node, resource, units).
-const PODS: [(&str, &str, &str, u32); 8] = [
+const PODS: [(&str, &str, &str, u32); 10] = [
     ("m0", "units-mig", "nvidia.com/mig-3g.40gb", 1),
     ("m1", "units-mig", "nvidia.com/mig-3g.40gb", 1),
     ("t0", "units-gke", GPU, 1),
     ("t1", "units-gke", GPU, 1),
     ("c0", "units-count", GPU, 1),
+    ("p0", "units-pods", GPU, 1),
+    ("p1", "units-pods", GPU, 1),
     ("d0", "units-amd", "amd.com/gpu", 2),
     ("vm", "units-vm", "nvidia.com/GA102GL_A10", 1),
     ("v0", "units-volcano", "volcano.sh/vgpu-number", 1),
@@ -103,11 +117,16 @@ fn series() -> String {
             writeln!(text, "{name}{{{labels}}} {value}").unwrap();
         }
     }
-    for pod in ["t0", "t1"] {
+    for (pod, node) in [
+        ("t0", "units-gke"),
+        ("t1", "units-gke"),
+        ("p0", "units-pods"),
+        ("p1", "units-pods"),
+    ] {
         writeln!(
             text,
-            "DCGM_FI_DEV_GPU_UTIL{{gpu=\"0\",UUID=\"GPU-units-gke\",modelName=\"NVIDIA L4\",\
-             Hostname=\"units-gke\",container=\"main\",namespace=\"units\",pod=\"{pod}\"}} 71"
+            "DCGM_FI_DEV_GPU_UTIL{{gpu=\"0\",UUID=\"GPU-{node}\",modelName=\"NVIDIA L4\",\
+             Hostname=\"{node}\",container=\"main\",namespace=\"units\",pod=\"{pod}\"}} 71"
         )
         .unwrap();
     }
@@ -160,6 +179,18 @@ fn units_of_nodes_are_devices_instances_or_shares() {
             "a100-80g",
         ),
         (
+            "units-migshared",
+            0,
+            json!({"mig-1g.10gb.shared": {"total": 14, "used": 0}}),
+            "a100-80g",
+        ),
+        (
+            "units-pods",
+            0,
+            json!({"gpu.shared": {"total": 10, "used": 2}}),
+            "l4-24g",
+        ),
+        (
             "units-gke",
             0,
             json!({"gpu.shared": {"total": 4, "used": 2}}),
@@ -169,7 +200,7 @@ fn units_of_nodes_are_devices_instances_or_shares() {
             "units-gkemig",
             0,
             json!({"mig-1g.5gb": {"total": 7, "used": 0}}),
-            "a100",
+            "a100-40g",
         ),
         (
             "units-count",
@@ -314,7 +345,8 @@ fn past() -> Vec<Sample> {
             at + 7,
             350.0,
         );
-        for gpu in 0..8 {
+        // AMD's exporter is down in the second hour.
+        for gpu in (0..8).filter(|_| at < HOUR) {
             put(
                 format!(
                     "gpu_gfx_activity{{hostname=\"gone-dpx\",gpu_id=\"{gpu}\",\

@@ -37,21 +37,25 @@ impl Inventory {
 }
 
 impl NodeUsage {
-    /// Counts the units of whole devices as slices if only the exporter shows that they are.
+    /// Counts the units of whole devices as slices or shares if only the exporter shows that they
+    /// are.
     fn count_exported(&mut self, readings: &[Reading]) {
         if self.gpus.total == 0 || !self.slices.is_empty() {
             return;
         }
         let mut instances = ExportedInstances::default();
         for reading in readings {
-            instances.add(&reading.index.to_string(), reading.slice.as_ref());
+            let device = reading.index.to_string();
+            instances.add(&device, reading.slice.as_ref());
+            instances.add_holders(&device, &reading.holders);
         }
         let model = readings
             .iter()
             .find_map(|reading| GpuType::parse(reading.model.as_deref()?));
-        let Some(name) = instances.slice_name(self.gpus.total, model.as_ref()) else {
+        let Some(part) = instances.part(self.gpus.total, model.as_ref()) else {
             return;
         };
+        let name = part.name;
         for holder in &mut self.holders {
             if holder.gpus > GpuCount::ZERO {
                 *holder.slices.entry(name.clone()).or_default() += holder.gpus.0;

@@ -26,42 +26,72 @@ const GOOD: [&str; 1] = ["EtcdIsVoter"];
 
 /// Last words of names and reasons that describe a healthy state: `AcceleratedHardwareReady` of
 /// EKS, `GPUBurnInPassed`, or the reason `GpuNvlinkWatchIsHealthy` of NVSentinel.
-const HEALTH_WORDS: [&str; 15] = [
+const HEALTH_WORDS: [&str; 26] = [
+    "accessible",
+    "alive",
     "allocatable",
     "available",
     "configured",
+    "consistent",
+    "functional",
     "good",
     "healthy",
     "installed",
     "normal",
     "ok",
     "online",
+    "operational",
     "passed",
     "present",
+    "reachable",
     "ready",
+    "responsive",
+    "stable",
     "succeeded",
+    "sufficient",
+    "usable",
     "valid",
     "validated",
+    "working",
 ];
 
 /// Last words that are good news if they are true, but that are also false before something has
 /// happened: `DriverUpgradeCompleted`.
-const PROGRESS_WORDS: [&str; 14] = [
+const PROGRESS_WORDS: [&str; 29] = [
+    "accepted",
     "active",
+    "applied",
+    "attached",
+    "attested",
     "complete",
     "completed",
+    "compliant",
     "connected",
+    "converged",
+    "deployed",
+    "done",
     "enabled",
+    "finished",
     "initialized",
     "loaded",
     "provisioned",
+    "reconciled",
     "registered",
     "running",
+    "success",
+    "successful",
     "supported",
     "synced",
+    "synchronized",
     "up",
     "updated",
+    "upgraded",
+    "verified",
 ];
+
+/// Endings of several words with the same meaning. Their last words alone mean nothing, because a
+/// clock can be out of sync.
+const PROGRESS_ENDINGS: [&[&str]; 2] = [&["in", "sync"], &["up", "to", "date"]];
 
 /// Words that reverse the meaning of a name: `GPUNotReady`, `KernelHasNoDeadlock`.
 const NEGATIONS: [&str; 4] = ["no", "non", "not", "without"];
@@ -95,9 +125,7 @@ fn describes_health(name: &str) -> Option<bool> {
     let words = words(name);
     let is_negated = words.iter().any(|word| NEGATIONS.contains(&word.as_str()));
     match words.last() {
-        Some(last)
-            if HEALTH_WORDS.contains(&last.as_str()) || PROGRESS_WORDS.contains(&last.as_str()) =>
-        {
+        Some(last) if HEALTH_WORDS.contains(&last.as_str()) || describes_progress(name) => {
             Some(!is_negated)
         }
         Some(_) if is_negated => Some(true),
@@ -106,9 +134,15 @@ fn describes_health(name: &str) -> Option<bool> {
 }
 
 fn describes_progress(name: &str) -> bool {
-    words(name)
+    let words = words(name);
+    let ends_with = |ending: &&[&str]| {
+        let last = words.iter().rev().map(String::as_str);
+        ending.iter().rev().copied().eq(last.take(ending.len()))
+    };
+    words
         .last()
         .is_some_and(|last| PROGRESS_WORDS.contains(&last.as_str()))
+        || PROGRESS_ENDINGS.iter().any(ends_with)
 }
 
 /// Splits a key or a CamelCase name into lower-case words: `GPUHealthy` becomes `gpu` and
@@ -182,6 +216,10 @@ mod tests {
             "FabricManagerDown",
             "GPUNotReady",
             "GPUUnavailable",
+            "ClockOutOfSync",
+            "DriverOutOfDate",
+            "PowerOverCurrent",
+            "NetworkUnreachable",
         ];
         for kind in faults {
             assert_eq!(fault(kind, "True", "").as_deref(), Some(kind));
@@ -201,6 +239,10 @@ mod tests {
             "GPUBurnInPassed",
             "GPUOperatorValidated",
             "GPUDevicesAllocatable",
+            "GpuDriverInstalled",
+            "GpuSelfTestSucceeded",
+            "RdmaAvailable",
+            "GpuFabricReachable",
         ];
         for kind in good {
             assert_eq!(fault(kind, "True", ""), None, "{kind}");
@@ -217,7 +259,14 @@ mod tests {
         assert_eq!(fault("EtcdIsVoter", "False", ""), None);
         // Something that has not happened yet is no fault.
         for status in ["True", "False", "Unknown"] {
-            for kind in ["DriverUpgradeCompleted", "SriovConfigSynced"] {
+            for kind in [
+                "DriverUpgradeCompleted",
+                "SriovConfigSynced",
+                "GpuDriverUpToDate",
+                "FirmwareInSync",
+                "GpuSetupComplete",
+                "GpuBurnInSuccessful",
+            ] {
                 assert_eq!(fault(kind, status, ""), None, "{kind} {status}");
             }
         }

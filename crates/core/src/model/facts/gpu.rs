@@ -75,7 +75,7 @@ const ONE_SIZE: [(&str, u32); 12] = [
 
 /// Node labels and their values for common devices, as vendors and clouds set them. Used if the
 /// user cannot read nodes, or if the nodes do not exist yet.
-const PRODUCTS: [(&str, &str); 40] = [
+const PRODUCTS: [(&str, &str); 44] = [
     ("nvidia.com/gpu.product", "NVIDIA-A100-SXM4-80GB"),
     ("nvidia.com/gpu.product", "NVIDIA-A100-80GB-PCIe"),
     ("nvidia.com/gpu.product", "NVIDIA-A100-SXM4-40GB"),
@@ -99,16 +99,22 @@ const PRODUCTS: [(&str, &str); 40] = [
     ("nvidia.com/gpu.product", "Tesla-V100-SXM2-32GB"),
     ("nvidia.com/gpu.product", "NVIDIA-GeForce-RTX-4090"),
     ("nvidia.com/gpu.product", "NVIDIA-GeForce-RTX-5090"),
+    (
+        "nvidia.com/gpu.product",
+        "NVIDIA-RTX-PRO-6000-Blackwell-Server-Edition",
+    ),
     ("amd.com/gpu.product-name", "AMD_Instinct_MI210"),
     ("amd.com/gpu.product-name", "AMD_Instinct_MI250X"),
     ("amd.com/gpu.product-name", "AMD_Instinct_MI300X_OAM"),
     ("amd.com/gpu.product-name", "AMD_Instinct_MI325X"),
     ("cloud.google.com/gke-accelerator", "nvidia-tesla-t4"),
     ("cloud.google.com/gke-accelerator", "nvidia-l4"),
+    ("cloud.google.com/gke-accelerator", "nvidia-tesla-a100"),
     ("cloud.google.com/gke-accelerator", "nvidia-a100-80gb"),
     ("cloud.google.com/gke-accelerator", "nvidia-h100-80gb"),
     ("cloud.google.com/gke-accelerator", "nvidia-h200-141gb"),
     ("cloud.google.com/gke-accelerator", "nvidia-b200"),
+    ("cloud.google.com/gke-accelerator", "nvidia-rtx-pro-6000"),
     ("karpenter.k8s.aws/instance-gpu-name", "t4"),
     ("karpenter.k8s.aws/instance-gpu-name", "a10g"),
     ("karpenter.k8s.aws/instance-gpu-name", "l4"),
@@ -116,6 +122,7 @@ const PRODUCTS: [(&str, &str); 40] = [
     ("karpenter.k8s.aws/instance-gpu-name", "a100"),
     ("karpenter.k8s.aws/instance-gpu-name", "h100"),
     ("karpenter.k8s.aws/instance-gpu-name", "h200"),
+    ("karpenter.k8s.aws/instance-gpu-name", "rtx-pro-server-6000"),
 ];
 
 impl GpuType {
@@ -153,7 +160,13 @@ impl GpuType {
         {
             model.retain(|word| *word != "ada");
         }
+        // Only GPU feature discovery names the architecture of the RTX PRO series, not AWS and GKE.
+        if model.contains(&"pro") {
+            model.retain(|word| *word != "blackwell");
+        }
         let model = model.join("-");
+        // GKE's name for the A100 with 40 GB; that of the A100 with 80 GB contains the size.
+        let gigabytes = gigabytes.or_else(|| (name == "nvidia-tesla-a100").then_some(40));
         // The 480 GB in the name of a GH200 are CPU memory.
         let gigabytes = gigabytes.filter(|_| model != "gh200");
         let gigabytes = gigabytes.or_else(|| {
@@ -277,9 +290,12 @@ pub fn is_type_label(key: &str) -> bool {
     TYPE_LABELS.contains(&key) || key.ends_with("/gpu-type") || key.ends_with("/gpu-model")
 }
 
-/// Extended resources that count whole devices. If a cluster offers several, gpuctl uses the first
-/// in this list.
-pub const WHOLE: [&str; 11] = [
+/// Extended resources of devices. If a cluster offers several, gpuctl uses the first in this list.
+/// Their units are whole devices unless `unit.rs` finds that they are shares.
+///
+/// Sources: the device plugins of the vendors (Ascend/mind-cluster, Cambricon's and
+/// Hygon's), and Project-HAMi/HAMi (charts/hami/values.yaml).
+pub const WHOLE: [&str; 16] = [
     "nvidia.com/gpu",
     "amd.com/gpu",
     "gpu.intel.com/i915",
@@ -287,9 +303,14 @@ pub const WHOLE: [&str; 11] = [
     "habana.ai/gaudi",
     "huawei.com/Ascend910",
     "huawei.com/Ascend310P",
+    "huawei.com/Ascend310",
+    "cambricon.com/mlu",
     "cambricon.com/vmlu",
+    "hygon.com/dcu",
     "hygon.com/dcunum",
+    "hygon.com/hcunum",
     "metax-tech.com/gpu",
+    "mthreads.com/gpu",
     "mthreads.com/vgpu",
 ];
 
@@ -310,65 +331,4 @@ pub fn mig_gigabytes(profile: &str) -> Option<u64> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn parsed(text: &str) -> String {
-        GpuType::parse(text).map_or_else(|| "none".to_owned(), |gpu| gpu.to_string())
-    }
-
-    #[test]
-    fn spellings_of_one_type_parse_equal() {
-        for spelling in [
-            "NVIDIA-A100-SXM4-80GB",
-            "NVIDIA A100-SXM4-80GB",
-            "a100-80g",
-            "A100-80G",
-            "nvidia.com/a100-80g",
-            "NVIDIA-A100-80GB-PCIe",
-            "a100_80gb",
-            "NVIDIA-A100-SXM4-80GB-SHARED",
-            "NVIDIA-A100-SXM4-80GB-MIG-1g.10gb",
-        ] {
-            assert_eq!(parsed(spelling), "a100-80g", "{spelling}");
-        }
-        assert_eq!(parsed("NVIDIA H100 80GB HBM3"), "h100-80g");
-        assert_eq!(parsed("NVIDIA-A10"), "a10-24g");
-        assert_eq!(parsed("AMD_Instinct_MI300X_OAM"), "mi300x");
-        assert_eq!(parsed("Tesla-T4"), "t4");
-        assert_eq!(parsed("NVIDIA-GeForce-RTX-4090"), "4090-24g");
-        assert_eq!(parsed("A800-20G"), "a800-20g");
-        assert_eq!(parsed("NVIDIA-RTX-6000-Ada-Generation"), "6000-ada");
-        assert_eq!(parsed("Quadro-RTX-6000"), "6000");
-        assert_eq!(parsed("NVIDIA-RTX-A6000"), "a6000");
-        assert_eq!(parsed("NVIDIA-GH200-480GB"), "gh200");
-        assert_eq!(parsed("NVIDIA"), "none");
-        assert_eq!(parsed(""), "none");
-    }
-
-    #[test]
-    fn missing_memory_matches_any_memory() {
-        let kind = |text| GpuType::parse(text).unwrap();
-        assert!(kind("a100").matches(&kind("NVIDIA-A100-SXM4-80GB")));
-        assert!(kind("a10").matches(&kind("a10-24g")));
-        assert!(!kind("a100-40g").matches(&kind("NVIDIA-A100-SXM4-80GB")));
-        assert!(!kind("a10").matches(&kind("a100")));
-        assert!(kind("t4-16g").matches(&kind("Tesla-T4")));
-    }
-
-    #[test]
-    fn type_selects_its_labels_and_vendor() {
-        let kind = |text| GpuType::parse(text).unwrap();
-        let labels = kind("h100-80g").known_labels();
-        assert!(labels["nvidia.com/gpu.product"].contains("NVIDIA-H100-80GB-HBM3"));
-        assert!(labels["cloud.google.com/gke-accelerator"].contains("nvidia-h100-80gb"));
-        assert_eq!(
-            kind("mi300x").known_labels().keys().collect::<Vec<_>>(),
-            [&"amd.com/gpu.product-name"]
-        );
-        assert_eq!(
-            (kind("MI300X").resource(), kind("a100").resource()),
-            ("amd.com/gpu", "nvidia.com/gpu")
-        );
-    }
-}
+mod tests;

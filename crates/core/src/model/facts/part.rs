@@ -1,15 +1,14 @@
 //! Determines the fraction of a device that one unit of an extended resource represents. Such a
 //! unit is an instance, a partition, or a share of a device.
-//!
-//! Sources: NVIDIA's MIG user guide for the compute slices of profiles, AMD's partitioning guide
-//! for compute modes, and HAMi's `pkg/device/nvidia` for how nodes are registered.
 
 use std::collections::BTreeMap;
 
+use super::fractions::{mig_fraction, mode_fraction};
 use super::gpu::{GpuType, SHARED_MEMORY};
 use super::node::Node;
-use super::resource::resource_name;
-use super::unit::{SHARED, SliceSize, Unit, by_resource, unit};
+use super::registered;
+use super::resource::{resource_name, virtual_gpu};
+use super::unit::{SHARED, SliceSize, Unit, by_resource, is_instance, is_share, unit};
 use crate::model::values::quantity;
 
 /// The part of a device that one unit of an extended resource represents.
@@ -52,13 +51,18 @@ impl Part {
                     .map(|(count, all)| count as f64 / all as f64);
                 Self { fraction, ..plain }
             }
-            SliceSize::Registered(annotation) => Self {
+            SliceSize::Registered { annotation, units } => Self {
                 by_memory: true,
-                device_memory: registered_memory(node, annotation),
+                device_memory: registered::memory(node, annotation),
+                // Pods request memory, so this is the fraction in sums of the capacity.
+                fraction: Some(registered::devices(node, annotation).len() as u64)
+                    .filter(|devices| (1..=units).contains(devices))
+                    .map(|devices| devices as f64 / units as f64),
                 ..plain
             },
             SliceSize::Gigabytes(size) => Self {
                 fraction: product
+                    .or_else(|| GpuType::parse(virtual_gpu(resource)?.model))
                     .and_then(|product| product.gigabytes())
                     .map(|all| (f64::from(size) / f64::from(all)).min(1.0)),
                 ..plain
@@ -82,9 +86,13 @@ impl Part {
                 .and_then(|(mode, _)| mode_fraction(mode, product))
         };
         let profile = name.strip_prefix("mig-");
-        let fraction = profile.map_or_else(of_modes, |profile| mig_fraction(profile, product));
+        // The name of a share does not contain the number of shares.
+        let fraction = match is_share(name) {
+            true => None,
+            false => profile.map_or_else(of_modes, |profile| mig_fraction(profile, product)),
+        };
         // In SPX mode, a device has one partition, which exporters measure as the whole device.
-        let instance = profile.is_some() || (name.contains("_nps") && !name.starts_with("spx"));
+        let instance = is_instance(name) && !name.starts_with("spx");
         Self {
             name: name.to_owned(),
             fraction,
@@ -98,9 +106,20 @@ impl Part {
     /// node. Returns `None` for whole devices and other resources.
     pub fn from_label(resource: &str) -> Option<Self> {
         let slice = by_resource(&resource_name(resource))?;
-        Some(Self {
-            by_memory: matches!(slice.size, SliceSize::Registered(_)),
-            ..Self::from_name(&slice.name, None)
+        let plain = Self::from_name(&slice.name, None);
+        Some(match slice.size {
+            SliceSize::Registered { .. } => Self {
+                by_memory: true,
+                ..plain
+            },
+            SliceSize::Fraction {
+                ratio,
+                profile: None,
+            } => Self {
+                fraction: ratio,
+                ..plain
+            },
+            _ => plain,
         })
     }
 
@@ -113,10 +132,17 @@ impl Part {
     /// Creates the share of each pod if several pods claim one device or instance (`shared`).
     pub(crate) fn shared_by(pods: usize, shared: Option<Self>) -> Self {
         let whole = shared.map_or(Some(1.0), |part| part.fraction);
-        let fraction = whole.map(|whole| whole / pods.max(1) as f64);
+        Self {
+            fraction: whole.map(|whole| whole / pods.max(1) as f64),
+            ..Self::share(1.0)
+        }
+    }
+
+    /// Creates a share with this fraction of a device.
+    pub(crate) fn share(fraction: f64) -> Self {
         Self {
             name: SHARED.to_owned(),
-            fraction,
+            fraction: Some(fraction),
             instance: false,
             by_memory: false,
             device_memory: None,
@@ -128,9 +154,7 @@ impl Part {
     pub(crate) fn with_memory(self, mebibytes: Option<f64>, percent: Option<f64>) -> Self {
         let Some(total) = self.device_memory.filter(|total| *total > 0.0) else {
             return Self {
-                fraction: self
-                    .fraction
-                    .or(percent.map(|percent| (percent / 100.0).min(1.0))),
+                fraction: percent.map(|percent| (percent / 100.0).min(1.0)),
                 ..self
             };
         };
@@ -142,83 +166,6 @@ impl Part {
             ..self
         }
     }
-}
-
-/// Computes the fraction of the device's compute slices in a MIG profile: `3g.40gb` has 3 of 7. Two
-/// product lines have four slices instead of seven.
-fn mig_fraction(profile: &str, product: Option<&GpuType>) -> Option<f64> {
-    let mut parts = profile.split('.');
-    let first = parts.next()?;
-    // `1c.3g.40gb` is one of the three compute slices of a GPU instance.
-    let count: f64 = first
-        .strip_suffix('c')
-        .or_else(|| first.strip_suffix('g'))?
-        .parse()
-        .ok()?;
-    let sizes: Vec<&str> = profile
-        .split('.')
-        .filter(|word| word.ends_with('g') || word.ends_with("gb"))
-        .collect();
-    let total = match product.map(ToString::to_string) {
-        Some(product) if product.starts_with("a30") || product.contains("pro-") => 4.0,
-        Some(_) => 7.0,
-        None => match sizes.as_slice() {
-            // Profiles of devices with four slices: A30 (24 GB) and RTX PRO 6000 (96 GB).
-            ["1g", "6gb"] | ["2g", "12gb" | "48gb"] | ["4g", "24gb" | "96gb"] => 4.0,
-            // Ambiguous: the profile exists on an H100 with 96 GB and on an RTX PRO 6000.
-            ["1g", "24gb"] => return None,
-            _ => 7.0,
-        },
-    };
-    (count <= total).then_some(count / total)
-}
-
-/// Computes the fraction of a device in one partition of a compute mode. A `cpx` partition is one
-/// compute die, and the number of dies depends on the product.
-fn mode_fraction(mode: &str, product: Option<&GpuType>) -> Option<f64> {
-    match mode {
-        "spx" => Some(1.0),
-        "dpx" => Some(1.0 / 2.0),
-        "tpx" => Some(1.0 / 3.0),
-        "qpx" => Some(1.0 / 4.0),
-        "cpx" => {
-            let product = product?.to_string();
-            let dies = [
-                ("mi300a", 6.0),
-                ("mi308x", 4.0),
-                ("mi300x", 8.0),
-                ("mi325x", 8.0),
-                ("mi350x", 8.0),
-                ("mi355x", 8.0),
-            ];
-            dies.iter()
-                .find(|(name, _)| product.starts_with(name))
-                .map(|(_, dies)| 1.0 / dies)
-        }
-        _ => None,
-    }
-}
-
-/// Returns the memory in MiB of each device in an annotation of HAMi or Volcano, if all are equal.
-fn registered_memory(node: &Node, annotation: &str) -> Option<f64> {
-    let text = node.annotations.get(annotation)?;
-    let sizes: Vec<f64> = match serde_json::from_str::<Vec<serde_json::Value>>(text) {
-        Ok(devices) => devices
-            .iter()
-            .filter_map(|device| device["devmem"].as_f64())
-            .collect(),
-        // Before 2.5, HAMi wrote each device as `UUID,count,MiB,cores,type,numa,health:`, as
-        // Volcano does without the cores.
-        Err(_) => text
-            .split(':')
-            .filter_map(|device| device.split(',').nth(2)?.parse().ok())
-            .collect(),
-    };
-    let first = *sizes.first()?;
-    sizes
-        .iter()
-        .all(|size| (size - first).abs() < 1.0)
-        .then_some(first)
 }
 
 #[cfg(test)]
@@ -314,6 +261,21 @@ mod tests {
             fraction(&node_of("AMD_Instinct_MI300A"), "amd.com/cpx_nps1"),
             Some(1.0 / 6.0)
         );
+        // 8 dies, except 4 of the MI308X and the MI350P, which has half of the dies of an MI350X.
+        for (product, dies) in [
+            ("AMD_Instinct_MI308X_HF", 4.0),
+            ("AMD_Instinct_MI350P", 4.0),
+            ("AMD_Instinct_MI325X_VF", 8.0),
+            ("AMD_Instinct_MI350X", 8.0),
+            ("AMD_Instinct_MI355X_VF", 8.0),
+            ("AMD_Instinct_MI350", 8.0),
+        ] {
+            assert_eq!(
+                fraction(&node_of(product), "amd.com/cpx_nps1"),
+                Some(1.0 / dies),
+                "{product}"
+            );
+        }
         assert_eq!(
             Part::from_label("amd_com_cpx_nps4").unwrap().fraction,
             None,
@@ -360,6 +322,7 @@ mod tests {
                 "nvidia.com/gpu",
             )
             .unwrap();
+            assert_eq!(part.fraction, Some(0.25), "two devices in 8 units");
             assert_eq!(
                 part.clone().with_memory(Some(8192.0), None).fraction,
                 Some(0.1)
@@ -374,6 +337,19 @@ mod tests {
                 "all of the memory"
             );
         }
+        let mixed = r#"[{"id":"GPU-a","devmem":81920},{"id":"GPU-b","devmem":40960}]"#;
+        let part = Part::read(
+            &node(&[], &[(HAMI_REGISTER, mixed)]),
+            &BTreeMap::new(),
+            "nvidia.com/gpu",
+        )
+        .unwrap();
+        assert_eq!(part.fraction, Some(0.25));
+        assert_eq!(
+            part.with_memory(Some(8192.0), None).fraction,
+            None,
+            "8192 MiB of one of two sizes"
+        );
         let capacity = [("aliyun.com/gpu-mem", "320"), ("aliyun.com/gpu-count", "4")]
             .map(|(key, value)| (key.to_owned(), value.to_owned()));
         let part = Part::read(&node(&[], &[]), &capacity.into(), "aliyun.com/gpu-mem").unwrap();

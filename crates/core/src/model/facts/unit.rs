@@ -2,17 +2,23 @@
 //! share. All other modules ask here. The evidence is the name of the resource, the labels and
 //! annotations of the node, the number of units, and the series of exporters.
 //!
-//! Sources of labels: NVIDIA/k8s-device-plugin (docs of GPU feature discovery), GKE's documentation
-//! of time-sharing and of multi-instance GPUs, ROCm/k8s-device-plugin (docs of the node labeller),
-//! intel/intel-device-plugins-for-kubernetes (cmd/gpu_plugin/labels.md). Sources of annotations:
-//! Project-HAMi/HAMi (pkg/device) and Project-HAMi/volcano-vgpu-device-plugin.
+//! Sources of annotations: Project-HAMi/HAMi (pkg/device) and
+//! Project-HAMi/volcano-vgpu-device-plugin.
 
 use std::collections::BTreeMap;
 
+use super::evidence::{
+    AMD_PARTITION, COUNT, GKE_CLIENTS, GKE_PARTITION, GPU_COUNT, HAMI_ASCEND, INTEL_COUNT, MIG,
+    MTHREADS_CORES, MTHREADS_CORES_PER_DEVICE, MTHREADS_COUNT, PRODUCT, REPLICAS, device_count,
+    is_renamed, number,
+};
+use super::fractions::{core_fraction, mig_fraction};
 use super::gpu::{HAMI_REGISTER, REPLICAS_LABEL, SHARED_MEMORY, WHOLE, mig_profile};
 use super::node::Node;
+use super::registered;
 use super::resource::{
-    VOLCANO_REGISTER, VOLCANO_SHARE, passthrough_model, virtual_gpu, whole_partition,
+    Ascend, VOLCANO_REGISTER, VOLCANO_SHARE, VirtualGpu, ascend, is_passthrough,
+    is_virtual_function, shared_annotation, virtual_gpu, whole_partition,
 };
 use crate::model::values::quantity;
 
@@ -38,8 +44,11 @@ pub(super) enum SliceSize {
     Name,
     /// One GiB of memory.
     Gibibyte,
-    /// Pods request memory of the devices in this annotation.
-    Registered(&'static str),
+    /// Pods request memory of the devices in this annotation, which have this number of units.
+    Registered {
+        annotation: &'static str,
+        units: u64,
+    },
     /// A virtual GPU with this memory in GB.
     Gigabytes(u32),
     /// A fraction of a device, or of an instance with this MIG profile.
@@ -54,43 +63,25 @@ pub const SHARED: &str = "gpu.shared";
 
 /// Returns true for the name of a slice that exporters do not measure separately.
 pub fn is_share(name: &str) -> bool {
-    name == SHARED || name == MEMORY || name.starts_with(VIRTUAL)
+    name == SHARED || name == MEMORY || name.starts_with(VIRTUAL) || name.ends_with(RENAMED)
 }
 
 /// Returns true for the name of a slice that is a device of its own: an instance or a partition.
 pub fn is_instance(name: &str) -> bool {
-    name.starts_with("mig-") || name.contains("_nps")
+    (name.starts_with("mig-") && !name.ends_with(RENAMED)) || name.contains("_nps")
 }
+
+/// Suffix that NVIDIA's device plugin adds to the resource of shares if `renameByDefault` is
+/// configured. Shares of MIG instances have it in node lists whether or not it is configured.
+const RENAMED: &str = ".shared";
 
 /// Name of a GiB of the memory of a device.
 const MEMORY: &str = "gpu-mem";
 /// Prefix of the names of virtual GPUs.
 const VIRTUAL: &str = "vgpu-";
 
-/// Labels whose values are evidence, in the order of their checks.
-pub const EVIDENCE_LABELS: [&str; 8] = [
-    PRODUCT,
-    REPLICAS_LABEL,
-    GPU_COUNT,
-    GKE_CLIENTS,
-    GKE_PARTITION,
-    GKE_COUNT,
-    AMD_PARTITION,
-    INTEL_COUNT,
-];
-
-const PRODUCT: &str = "nvidia.com/gpu.product";
-/// Number of devices, or of instances with MIG's single strategy.
-const GPU_COUNT: &str = "nvidia.com/gpu.count";
-const GKE_CLIENTS: &str = "cloud.google.com/gke-max-shared-clients-per-gpu";
-const GKE_PARTITION: &str = "cloud.google.com/gke-gpu-partition-size";
-const GKE_COUNT: &str = "cloud.google.com/gke-accelerator-count";
-/// Modes of all devices of a node, such as `dpx_nps1`.
-const AMD_PARTITION: &str = "amd.com/compute-memory-partition";
-const INTEL_COUNT: &str = "gpu.intel.com/device.count";
-
-/// Classifies one unit of `resource` on `node`. Callers that know the full capacity of the node pass
-/// it, because it includes broken devices. `None` for resources other than GPUs.
+/// Classifies one unit of `resource` on `node`. Callers that know the full capacity of the node
+/// pass it, because it includes broken devices. `None` for resources other than GPUs.
 pub fn unit(node: &Node, capacity: &BTreeMap<String, String>, resource: &str) -> Option<Unit> {
     let counted = capacity
         .get(resource)
@@ -100,10 +91,24 @@ pub fn unit(node: &Node, capacity: &BTreeMap<String, String>, resource: &str) ->
     if is_renamed(resource) {
         return Some(Unit::Slice(of_renamed(node, units)));
     }
-    if let Some(slice) = by_resource(resource) {
+    if let Some(profile) = mig_profile(resource) {
+        return Some(Unit::Slice(of_mig(node, profile, units)));
+    }
+    if let Some(annotation) = shared_annotation(resource) {
+        return Some(of_shared_name(node, capacity, annotation, units));
+    }
+    if let Some(mut slice) = by_resource(resource) {
+        if let SliceSize::Registered { units: counted, .. } = &mut slice.size {
+            *counted = units;
+        }
         return Some(Unit::Slice(slice));
     }
-    if whole_partition(resource) || passthrough_model(resource).is_some() {
+    if let Some(Ascend::Device(chip)) = ascend(resource) {
+        let devices = registered::devices(node, &format!("{HAMI_ASCEND}{chip}")).len() as u64;
+        let ratio = more_than(Some(devices).filter(|count| *count > 0), units);
+        return Some(ratio.map_or(Unit::Whole, |ratio| Unit::Slice(share(Some(ratio), None))));
+    }
+    if whole_partition(resource) || is_passthrough(resource) {
         return Some(Unit::Whole);
     }
     if !WHOLE.contains(&resource) {
@@ -127,7 +132,10 @@ pub(super) fn by_resource(resource: &str) -> Option<Slice> {
         size: SliceSize::Name,
     };
     if let Some(profile) = mig_profile(resource) {
-        return Some(named(&format!("mig-{profile}")));
+        return Some(match profile.strip_suffix(RENAMED) {
+            Some(profile) => mig_share(None, profile),
+            None => named(&format!("mig-{profile}")),
+        });
     }
     if resource == SHARED_MEMORY {
         return Some(Slice {
@@ -138,27 +146,78 @@ pub(super) fn by_resource(resource: &str) -> Option<Slice> {
     if resource == VOLCANO_SHARE {
         return Some(Slice {
             name: SHARED.to_owned(),
-            size: SliceSize::Registered(VOLCANO_REGISTER),
+            size: SliceSize::Registered {
+                annotation: VOLCANO_REGISTER,
+                units: 0,
+            },
         });
     }
-    if is_renamed(resource) {
+    if is_renamed(resource) || shared_annotation(resource).is_some() {
         return Some(share(None, None));
     }
-    if let Some(gigabytes) = virtual_gpu(resource) {
-        let name = resource.rsplit('/').next().unwrap_or(resource);
-        return Some(Slice {
-            name: format!("{VIRTUAL}{}", name.to_ascii_lowercase()),
-            size: SliceSize::Gigabytes(gigabytes),
-        });
+    if let Some(slice) = of_virtual(resource) {
+        return Some(slice);
     }
     let partition = resource.strip_prefix("amd.com/")?;
     (partition.contains("_nps") && !whole_partition(resource)).then(|| named(partition))
 }
 
-/// Returns true for the name that NVIDIA's device plugin gives shares if `renameByDefault` is
-/// configured.
-fn is_renamed(resource: &str) -> bool {
-    resource.ends_with("/gpu.shared")
+/// Classifies resources of virtual devices, for containers and for virtual machines.
+fn of_virtual(resource: &str) -> Option<Slice> {
+    if let Some(Ascend::Virtual { chip, cores }) = ascend(resource) {
+        return Some(Slice {
+            name: format!("vnpu-{}-{cores}c", chip.to_ascii_lowercase()),
+            size: SliceSize::Fraction {
+                ratio: core_fraction(chip, cores),
+                profile: None,
+            },
+        });
+    }
+    let short = resource.rsplit('/').next().unwrap_or(resource);
+    let virtual_name = || format!("{VIRTUAL}{}", short.to_ascii_lowercase());
+    if let Some(VirtualGpu {
+        gigabytes, slices, ..
+    }) = virtual_gpu(resource)
+    {
+        let of_instance = |slices: u32| SliceSize::Fraction {
+            ratio: Some(1.0),
+            profile: Some(format!("{slices}g.{gigabytes}gb")),
+        };
+        return Some(Slice {
+            name: virtual_name(),
+            size: slices.map_or(SliceSize::Gigabytes(gigabytes), of_instance),
+        });
+    }
+    is_virtual_function(resource).then(|| Slice {
+        name: virtual_name(),
+        ..share(None, None)
+    })
+}
+
+/// Classifies units of a resource that only sharing systems offer, by the devices that an
+/// annotation, a label or the capacity of the node counts. Without them, the size of a share is
+/// unknown.
+fn of_shared_name(
+    node: &Node,
+    capacity: &BTreeMap<String, String>,
+    annotation: &str,
+    units: u64,
+) -> Unit {
+    let registered = Some(registered::devices(node, annotation).len() as u64);
+    let devices = match annotation.is_empty() {
+        false => registered.filter(|count| *count > 0),
+        true => number(node, MTHREADS_COUNT).or_else(|| {
+            let cores = capacity
+                .get(MTHREADS_CORES)
+                .or_else(|| node.capacity.get(MTHREADS_CORES));
+            let cores = cores.and_then(|text| quantity::units(text))?;
+            Some(cores / MTHREADS_CORES_PER_DEVICE).filter(|count| *count > 0)
+        }),
+    };
+    match devices {
+        Some(devices) if units <= devices => Unit::Whole,
+        _ => Unit::Slice(share(more_than(devices, units), None)),
+    }
 }
 
 /// Classifies units that the device plugin renamed because they are shares. Other devices of the
@@ -167,9 +226,63 @@ fn of_renamed(node: &Node, units: u64) -> Slice {
     let replicas = number(node, REPLICAS_LABEL).filter(|count| *count > 1);
     let by_label = replicas.map(|count| 1.0 / count as f64);
     let shared_devices =
-        number(node, GPU_COUNT).map(|count| count.saturating_sub(node.installed(WHOLE[0])));
+        device_count(node).map(|count| count.saturating_sub(node.installed(WHOLE[0])));
     let by_count = || more_than(shared_devices.filter(|count| *count > 0), units);
     share(by_label.or_else(by_count), profile(node))
+}
+
+/// Classifies units of a MIG profile's resource (MIG's mixed strategy), which are shares if the
+/// device plugin shares the instances. GPU feature discovery counts the instances and their
+/// replicas per profile (NVIDIA/k8s-device-plugin, internal/lm/resource.go).
+fn of_mig(node: &Node, profile: &str, units: u64) -> Slice {
+    let (profile, is_renamed) = match profile.strip_suffix(RENAMED) {
+        Some(profile) => (profile, true),
+        None => (profile, false),
+    };
+    let resource = format!("{MIG}{profile}");
+    let replicas = number(node, &format!("{resource}{REPLICAS}")).filter(|count| *count > 1);
+    let by_replicas = || replicas.map(|count| 1.0 / count as f64);
+    let instances = number(node, &format!("{resource}{COUNT}"));
+    let ratio = match (instances, is_renamed) {
+        // Instances that are not shared keep their own resource.
+        (_, true) => by_replicas().or_else(|| {
+            let shared = instances?.saturating_sub(node.installed(&resource));
+            more_than(Some(shared).filter(|count| *count > 0), units)
+        }),
+        (Some(_), false) if units > 0 => more_than(instances, units),
+        (_, false) => by_replicas(),
+    };
+    let ratio = ratio.or_else(|| more_than(most_instances(node, profile), units));
+    match ratio.is_some() || is_renamed {
+        true => mig_share(ratio, profile),
+        false => Slice {
+            name: format!("mig-{profile}"),
+            size: SliceSize::Name,
+        },
+    }
+}
+
+/// Returns the number of instances with this profile if the node's devices have no others.
+fn most_instances(node: &Node, profile: &str) -> Option<u64> {
+    let devices = device_count(node)?;
+    let fraction = mig_fraction(profile, node.model().as_ref())?;
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a device has at most seven instances"
+    )]
+    let per_device = (1.0 / fraction + 1e-6) as u64;
+    devices.checked_mul(per_device)
+}
+
+fn mig_share(ratio: Option<f64>, profile: &str) -> Slice {
+    Slice {
+        name: format!("mig-{profile}{RENAMED}"),
+        size: SliceSize::Fraction {
+            ratio,
+            profile: Some(profile.to_owned()),
+        },
+    }
 }
 
 /// Classifies units of NVIDIA's resource for whole devices.
@@ -177,7 +290,10 @@ fn of_nvidia(node: &Node, units: u64) -> Option<Slice> {
     if node.annotations.contains_key(HAMI_REGISTER) {
         return Some(Slice {
             name: SHARED.to_owned(),
-            size: SliceSize::Registered(HAMI_REGISTER),
+            size: SliceSize::Registered {
+                annotation: HAMI_REGISTER,
+                units,
+            },
         });
     }
     let profile = profile(node);
@@ -186,10 +302,10 @@ fn of_nvidia(node: &Node, units: u64) -> Option<Slice> {
         return Some(share(Some(1.0 / clients as f64), profile));
     }
     // A partitioned device has several units. With MIG's single strategy, `gpu.count` has the
-    // number of instances, but GKE's label has the number of devices.
+    // number of instances, but labels of clouds have the number of devices.
     let devices = match &profile {
         Some(_) => number(node, GPU_COUNT),
-        None => number(node, GPU_COUNT).or_else(|| number(node, GKE_COUNT)),
+        None => device_count(node),
     };
     // The units cannot be whole devices if there are more of them (NVIDIA/k8s-device-plugin#732,
     // where the label of the replicas is 1). If there are not, the device plugin shares nothing.
@@ -220,7 +336,8 @@ fn of_amd(node: &Node) -> Option<Slice> {
 }
 
 /// Returns the MIG profile of all units of a node: from GKE's label or, with MIG's single strategy,
-/// from the product label. GPU feature discovery appends `-SHARED` to the product of shared devices.
+/// from the product label. GPU feature discovery appends `-SHARED` to the product of shared
+/// devices.
 fn profile(node: &Node) -> Option<String> {
     let by_product = || {
         let (_, profile) = node.labels.get(PRODUCT)?.split_once("-MIG-")?;
@@ -240,13 +357,6 @@ fn share(ratio: Option<f64>, profile: Option<String>) -> Slice {
     }
 }
 
-fn number(node: &Node, label: &str) -> Option<u64> {
-    node.labels
-        .get(label)
-        .and_then(|text| text.parse().ok())
-        .filter(|count| *count > 0)
-}
-
 /// Returns the fraction of a device that one unit has if there are more units than devices.
 fn more_than(devices: Option<u64>, units: u64) -> Option<f64> {
     devices
@@ -254,5 +364,7 @@ fn more_than(devices: Option<u64>, units: u64) -> Option<f64> {
         .map(|devices| devices as f64 / units as f64)
 }
 
+#[cfg(test)]
+mod resource_tests;
 #[cfg(test)]
 mod tests;

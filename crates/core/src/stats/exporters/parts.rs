@@ -1,13 +1,15 @@
 //! Determines whether a unit of a node's resource was a whole GPU or a slice: for the past from
 //! labels in kube-state-metrics and series of exporters, and for the present from the API server.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use crate::model::facts::evidence::{EVIDENCE_LABELS, LABELED, has_profile_labels, is_evidence};
 use crate::model::facts::exported_instances::ExportedInstances;
 use crate::model::facts::gpu::WHOLE;
 use crate::model::facts::part::Part;
-use crate::model::facts::resource::{is_device, passthrough_model, resource_name, whole_partition};
-use crate::model::facts::unit::EVIDENCE_LABELS;
+use crate::model::facts::resource::{
+    ascend, is_device, is_passthrough, mig_label, resource_name, whole_partition,
+};
 use crate::model::values::series::Series;
 use crate::model::values::units::MOST_PER_NODE;
 use crate::model::{GpuType, Node, NodeUsage};
@@ -28,6 +30,8 @@ pub struct NodeParts {
     /// Labels of nodes now that show how their devices are divided.
     labels: BTreeMap<String, BTreeMap<String, String>>,
     claimable: BTreeMap<String, ClaimableNow>,
+    /// Nodes whose exporters' series were read.
+    seen: BTreeSet<String>,
 }
 
 /// Devices of a node that are allocated only through DRA claims. kube-state-metrics does not count
@@ -72,8 +76,8 @@ impl NodeParts {
                     },
                 );
             }
-            let shown = |label: &&str| details.node.labels.get_key_value(*label);
-            let labels = EVIDENCE_LABELS.iter().filter_map(shown);
+            let labels = details.node.labels.iter();
+            let labels = labels.filter(|(key, _)| is_evidence(key));
             parts.labels.insert(
                 details.node.name.clone(),
                 labels
@@ -105,13 +109,7 @@ impl NodeParts {
             let Some(name) = label(series, "node") else {
                 continue;
             };
-            let recorded: BTreeMap<String, String> = EVIDENCE_LABELS
-                .iter()
-                .filter_map(|key| {
-                    let value = series.label(&format!("label_{}", clean(key)))?;
-                    Some(((*key).to_owned(), value.to_owned()))
-                })
-                .collect();
+            let recorded = recorded_labels(series);
             // The number of shares is in a separate label, which may not have been exported.
             let is_shared = series
                 .label(PRODUCT)
@@ -126,15 +124,17 @@ impl NodeParts {
                 ..Node::default()
             };
             node.labels.extend(recorded);
-            for resource in WHOLE {
-                let key = (name.to_owned(), clean(resource));
-                if let Some(units) = capacity.get(&key) {
-                    node.allocatable
-                        .insert(resource.to_owned(), units.to_string());
-                }
-            }
-            for resource in WHOLE {
-                self.replace(&node, resource);
+            let of_node = capacity.iter().filter(|((node, _), _)| node == name);
+            let of_node = of_node.map(|((_, resource), units)| (resource_name(resource), units));
+            let counted = of_node
+                .filter(|(name, _)| LABELED.contains(&name.as_str()) || has_profile_labels(name));
+            node.allocatable = counted
+                .map(|(name, units)| (name, units.to_string()))
+                .collect();
+            let mut names: BTreeSet<String> = node.allocatable.keys().cloned().collect();
+            names.extend(LABELED.map(str::to_owned));
+            for resource in names {
+                self.replace(&node, &resource);
             }
         }
         self
@@ -160,7 +160,8 @@ impl NodeParts {
     }
 
     /// Adds the kinds that only the exporters' own series show. `aliases` are the names of nodes by
-    /// name and address.
+    /// name and address. Skips nodes with series in an earlier call, so that series of other times
+    /// can be added after those of the time in question.
     #[must_use]
     pub fn with_exported(
         mut self,
@@ -186,24 +187,51 @@ impl NodeParts {
                 .unwrap_or_default();
             let (instances, model) = exported.entry(device.node).or_default();
             instances.add(&id, device.slice.as_ref());
+            let ends = series.points.first().zip(series.points.last());
+            if let Some(((first, last), pod)) = ends.zip(reader.named_pod(series)) {
+                instances.add_pod(&id, pod, first.at, last.at);
+            }
             if model.is_none() {
                 *model = IdentityReader::model(series).and_then(GpuType::parse);
             }
         }
+        exported.retain(|node, _| !self.seen.contains(node));
         for ((node, resource), units) in capacity {
-            let is_whole = self.unit(&node, &resource) == Some(ResourceUnit::Device);
-            let Some((instances, model)) = exported.get(&node).filter(|_| is_whole) else {
+            let Some((instances, model)) = exported.get(&node) else {
                 continue;
             };
+            match self.unit(&node, &resource) {
+                Some(ResourceUnit::Device) => {}
+                Some(ResourceUnit::Part(part)) => {
+                    let sized = instances.sized(part.clone(), units);
+                    if sized != part {
+                        self.by_resource.insert((node, resource), sized);
+                    }
+                    continue;
+                }
+                None => continue,
+            }
             if self.has_instances(&node) {
                 continue;
             }
-            if let Some(name) = instances.slice_name(units, model.as_ref()) {
-                let part = Part::from_name(&name, model.as_ref());
+            if let Some(part) = instances.part(units, model.as_ref()) {
                 self.by_resource.insert((node, resource), part);
             }
         }
+        self.seen.extend(exported.into_keys());
         self
+    }
+
+    /// Returns true if some node has several units that count as whole devices, and its exporter's
+    /// series, which could show that they are parts, were not read.
+    pub fn has_unseen_devices(&self, capacity: &[Series]) -> bool {
+        recorded_units(capacity)
+            .into_iter()
+            .any(|((node, resource), units)| {
+                units > 1
+                    && !self.seen.contains(&node)
+                    && self.unit(&node, &resource) == Some(ResourceUnit::Device)
+            })
     }
 
     /// Returns true if another resource of the node has its instances.
@@ -226,11 +254,27 @@ impl NodeParts {
         }
         let name = resource_name(resource);
         let is_listed = WHOLE.iter().any(|whole| clean(whole) == resource);
-        if is_listed || whole_partition(&name) || passthrough_model(&name).is_some() {
-            return Some(ResourceUnit::Device);
+        // The name of a resource can show that its units are shares.
+        if let Some(part) = Part::from_label(resource) {
+            return Some(ResourceUnit::Part(part));
         }
-        Part::from_label(resource).map(ResourceUnit::Part)
+        let is_device =
+            is_listed || whole_partition(&name) || is_passthrough(&name) || ascend(&name).is_some();
+        is_device.then_some(ResourceUnit::Device)
     }
+}
+
+/// Returns the recorded labels that are evidence, by their keys on the node.
+fn recorded_labels(series: &Series) -> BTreeMap<String, String> {
+    let listed = EVIDENCE_LABELS.iter().filter_map(|key| {
+        let value = series.label(&format!("label_{}", clean(key)))?;
+        Some(((*key).to_owned(), value.to_owned()))
+    });
+    let of_profiles = series.labels.iter().filter_map(|(key, value)| {
+        let key = mig_label(key).filter(|key| is_evidence(key))?;
+        Some((key, value.to_owned()))
+    });
+    listed.chain(of_profiles).collect()
 }
 
 /// Returns the highest recorded number of units by node and resource.
@@ -259,60 +303,4 @@ fn recorded_units(capacity: &[Series]) -> BTreeMap<(String, String), u64> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::model::facts::gpu::REPLICAS_LABEL;
-    use crate::model::{Inventory, NodeDetails};
-
-    #[test]
-    fn past_labels_take_precedence() {
-        let host = |name: &str, replicas: &str| {
-            let mut node = Node {
-                name: name.into(),
-                ..Node::default()
-            };
-            node.labels.insert(REPLICAS_LABEL.into(), replicas.into());
-            let capacity = [("nvidia.com/gpu".to_owned(), "8".to_owned())].into();
-            NodeDetails {
-                node,
-                capacity,
-                ..NodeDetails::default()
-            }
-        };
-        let now = Inventory::new(
-            vec![host("a", "4"), host("b", "4"), host("c", "1")],
-            None,
-            &[],
-        );
-        let series = |node: &str, product: &str, replicas: &str| {
-            let labels = [("node", node), (PRODUCT, product), (REPLICAS, replicas)];
-            Series {
-                labels: labels
-                    .map(|(key, value)| (key.to_owned(), value.to_owned()))
-                    .into_iter()
-                    .collect(),
-                points: vec![],
-            }
-        };
-        let then = [
-            series("b", "NVIDIA-L4", "1"),
-            series("c", "NVIDIA-L4-SHARED", "2"),
-        ];
-        let parts = NodeParts::from_nodes(now.hosts.iter()).with_past_labels(&then, &[]);
-        let fraction = |node: &str| match parts.unit(node, "nvidia_com_gpu") {
-            Some(ResourceUnit::Part(part)) => part.fraction,
-            unit => {
-                assert_eq!(unit, Some(ResourceUnit::Device), "{node}");
-                None
-            }
-        };
-        assert_eq!(
-            (fraction("a"), fraction("b"), fraction("c")),
-            (Some(0.25), None, Some(0.5))
-        );
-        assert_eq!(parts.unit("a", "cpu"), None);
-        assert!(
-            matches!(parts.unit("gone", "nvidia_com_mig_1g_10gb"), Some(ResourceUnit::Part(part)) if part.instance)
-        );
-    }
-}
+mod tests;

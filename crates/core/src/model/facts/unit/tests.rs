@@ -3,7 +3,7 @@
 use super::*;
 use crate::model::facts::part::Part;
 
-fn node(labels: &[(&str, &str)], resource: &str, units: u64) -> Node {
+pub(super) fn node(labels: &[(&str, &str)], resource: &str, units: u64) -> Node {
     Node {
         name: "n".into(),
         labels: labels
@@ -16,7 +16,7 @@ fn node(labels: &[(&str, &str)], resource: &str, units: u64) -> Node {
 }
 
 /// Name and fraction of one unit, or `whole`.
-fn kind(node: &Node) -> (String, Option<f64>) {
+pub(super) fn kind(node: &Node) -> (String, Option<f64>) {
     let (resource, _) = node.allocatable.first_key_value().unwrap();
     match unit(node, &BTreeMap::new(), resource) {
         Some(Unit::Whole) => ("whole".to_owned(), Some(1.0)),
@@ -29,9 +29,9 @@ fn kind(node: &Node) -> (String, Option<f64>) {
     }
 }
 
-const GPU: &str = "nvidia.com/gpu";
+pub(super) const GPU: &str = "nvidia.com/gpu";
 
-fn named(name: &str, fraction: f64) -> (String, Option<f64>) {
+pub(super) fn named(name: &str, fraction: f64) -> (String, Option<f64>) {
     (name.to_owned(), Some(fraction))
 }
 
@@ -241,5 +241,68 @@ fn shares_of_volcano_are_by_memory() {
         part.with_memory(Some(6144.0), None).fraction,
         Some(0.25),
         "6144 of 24576 MiB"
+    );
+}
+
+#[test]
+fn shares_of_mig_instances_are_fractions_of_the_instances() {
+    let label = |suffix: &str| format!("nvidia.com/mig-1g.10gb.{suffix}");
+    let (replicas, count) = (label("replicas"), label("count"));
+    let product = ("nvidia.com/gpu.product", "NVIDIA-A100-SXM4-80GB");
+    let one_board = ("nvidia.com/gpu.count", "1");
+    let shared = |fraction| named("mig-1g.10gb.shared", fraction);
+    let instance = || named("mig-1g.10gb", 1.0 / 7.0);
+    let mig = "nvidia.com/mig-1g.10gb";
+    let renamed = "nvidia.com/mig-1g.10gb.shared";
+    for (labels, resource, units, expected) in [
+        // 7 instances of one A100 in 14 units: 1/7 of a device, halved.
+        (vec![(replicas.as_str(), "2")], mig, 14, shared(1.0 / 14.0)),
+        (vec![(count.as_str(), "7")], mig, 14, shared(1.0 / 14.0)),
+        // The number of instances rules, as with whole devices.
+        (
+            vec![(count.as_str(), "7"), (replicas.as_str(), "1")],
+            mig,
+            28,
+            shared(1.0 / 28.0),
+        ),
+        (
+            vec![(count.as_str(), "14"), (replicas.as_str(), "2")],
+            mig,
+            14,
+            instance(),
+        ),
+        // One device has at most 7 of these instances.
+        (vec![one_board], mig, 14, shared(1.0 / 14.0)),
+        (vec![one_board], mig, 7, instance()),
+        (vec![], mig, 14, instance()),
+        (vec![(replicas.as_str(), "0")], mig, 7, instance()),
+        // Renamed shares.
+        (
+            vec![(replicas.as_str(), "2")],
+            renamed,
+            14,
+            shared(1.0 / 14.0),
+        ),
+        (vec![(count.as_str(), "7")], renamed, 14, shared(1.0 / 14.0)),
+        (vec![], renamed, 14, ("mig-1g.10gb.shared".to_owned(), None)),
+    ] {
+        let labels = [&[product][..], &labels].concat();
+        assert_eq!(
+            kind(&node(&labels, resource, units)),
+            expected,
+            "{labels:?} {resource} {units}"
+        );
+    }
+    for name in [mig, renamed] {
+        assert_eq!(
+            is_instance(name.trim_start_matches("nvidia.com/")),
+            name == mig
+        );
+    }
+    let part = Part::from_label("nvidia_com_mig_1g_10gb_shared").unwrap();
+    assert_eq!(
+        (part.name.as_str(), part.fraction, part.instance),
+        ("mig-1g.10gb.shared", None, false),
+        "the number of shares is unknown"
     );
 }

@@ -16,8 +16,9 @@ pub(super) fn whole() -> String {
 }
 
 /// Pattern for whole devices that are passed through to virtual machines, such as
-/// `nvidia_com_GA102GL_A10`, and for AMD's devices with one partition.
-const OTHER_WHOLE: &str = "nvidia_com_[A-Z]{2}[0-9]{3}[A-Z]*_.+|amd_com_spx_nps[0-9]+";
+/// `nvidia_com_GA102GL_A10`, for AMD's devices with one partition, and for Huawei's by chip.
+const OTHER_WHOLE: &str = "nvidia_com_[A-Z]{2}[0-9]{3}[A-Z]*_.+|amd_com_spx_nps[0-9]+|\
+    nvidia_com_pgpu|amd_com_gpu_pf|huawei_com_Ascend(310|910)[0-9A-Z]+(_1)?";
 
 /// Returns a pattern for devices and slices that nodes offer.
 pub(super) fn offered() -> String {
@@ -34,7 +35,8 @@ pub(super) fn requested() -> String {
 
 /// Pattern for resources whose units are slices of devices, in the form of kube-state-metrics.
 const PARTS: &str = "nvidia_com_mig_.+|.+_gpu_shared|amd_com_[a-z]+_nps[0-9]+|aliyun_com_gpu_mem|\
-    volcano_sh_vgpu_number|nvidia_com_(NVIDIA|GRID)_.+";
+    volcano_sh_vgpu_number|nvidia_com_(NVIDIA|GRID)_.+|\
+    amd_com_gpu_vf|intel_com_sriov_gpudevice|huawei_com_Ascend(310|910)[0-9A-Z]*_[0-9]+c.*";
 
 /// Returns the resources for the memory, in MiB and in percent, that pods request on a device of
 /// which they request a share.
