@@ -6,7 +6,7 @@ use crate::observe::node_capacity::NodeCapacity;
 use gpuctl_cluster::{Connection, UnplacedPod, requests, unless_forbidden};
 use gpuctl_core::error::Error;
 use gpuctl_core::model::counting::device_claims::DeviceClaims;
-use gpuctl_core::model::{Event, Job, JobKind, Nodes, Pod, PodPhase, QuotaUse};
+use gpuctl_core::model::{Event, Job, JobKind, Nodes, Pod, QuotaUse};
 use gpuctl_diagnosis::PendingPod;
 use gpuctl_manifest::render::PodRules;
 
@@ -37,13 +37,15 @@ impl ApiReads {
         job: &Job,
         with_nodes: bool,
     ) -> Result<Self, Error> {
-        let is_starting = job.pods.iter().any(|pod| pod.phase == PodPhase::Pending);
+        let has_living_pods = !job.pods.iter().all(Pod::ended);
         let capacity = async {
             Ok::<_, Error>(match (with_nodes, has_unscheduled_pod(job)) {
                 (false, _) => None,
                 (true, true) => Some(NodeCapacity::read(connection).await?),
-                // A scheduled pod that is still pending may be waiting for its node.
-                (true, false) if is_starting => Some(NodeCapacity::read_nodes(connection).await?),
+                // A scheduled pod may be waiting for its node, or its node may be deleted.
+                (true, false) if has_living_pods => {
+                    Some(NodeCapacity::read_nodes(connection).await?)
+                }
                 (true, false) => Some(NodeCapacity::hidden()),
             })
         };

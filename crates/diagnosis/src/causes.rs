@@ -133,7 +133,7 @@ pub(crate) const CAUSES: &[(&str, &str)] = &[
     ),
     ("evicted-memory", "its node evicted it to reclaim memory"),
     ("preempted", "a higher-priority job took its place"),
-    ("node-lost", "its node does not respond"),
+    ("node-lost", "its node does not respond or was deleted"),
     (
         "node-drained",
         "its node was drained, or it was evicted through the API",

@@ -18,6 +18,16 @@ fn diagnose_with_events(
     running: Option<RunningFacts>,
     rank_answers: RankAnswers,
 ) -> Answer {
+    diagnose_on_nodes(&Nodes::Hidden, events, job, running, rank_answers)
+}
+
+fn diagnose_on_nodes(
+    nodes: &Nodes,
+    events: &[Event],
+    job: &Job,
+    running: Option<RunningFacts>,
+    rank_answers: RankAnswers,
+) -> Answer {
     let subject = Subject {
         kind: "training".to_owned(),
         is_managed: true,
@@ -28,7 +38,7 @@ fn diagnose_with_events(
         job,
         events: Some(events),
         pending: None,
-        nodes: &Nodes::Hidden,
+        nodes,
         capacity: None,
         claims: Vec::new(),
         devices: gpuctl_core::model::counting::device_claims::DeviceClaims::None,
@@ -319,6 +329,98 @@ fn running_and_finished_jobs_have_no_cause() {
         }),
         ["paused"]
     );
+}
+
+/// 7 of 8 GPUs at 100 % and 72 W contradict "fine", even if the log has no steps.
+#[test]
+fn spinning_devices_without_steps_are_unknown() {
+    use gpuctl_core::model::JobKind;
+    use gpuctl_core::stats::logs::progress::Cadence;
+    use gpuctl_core::stats::score::peers::PeerReport;
+    let answer = |kind, report: PeerReport, cadence| {
+        let pod = Pod {
+            phase: PodPhase::Running,
+            ready: true,
+            node: Some("n".into()),
+            ..Pod::default()
+        };
+        let job = Job {
+            kind,
+            ..job(vec![pod])
+        };
+        let running = RunningFacts {
+            report,
+            cadence,
+            ..RunningFacts::default()
+        };
+        let answer = diagnosed(&job, Some(running), RankAnswers::default());
+        (answer.situation, answer.sentence)
+    };
+    let spinning = |devices: usize| PeerReport {
+        sampled: 8,
+        spinning: (0..devices).collect(),
+        spinning_watts: Some(72.0),
+        ..PeerReport::default()
+    };
+    let (situation, sentence) = answer(JobKind::Training, spinning(7), None);
+    assert_eq!(situation, Situation::Unknown);
+    assert_eq!(
+        sentence,
+        "t: 7 of 8 GPUs show full utilization at 72 W, too little for work; its log has no steps, \
+         so it is unknown whether it makes progress"
+    );
+    // 4 of 8 is no majority.
+    assert_eq!(
+        answer(JobKind::Training, spinning(4), None).0,
+        Situation::Fine
+    );
+    assert_eq!(
+        answer(JobKind::Inference, spinning(8), None).0,
+        Situation::Fine
+    );
+    let last = NOW.parse().unwrap();
+    let steps = Some(Cadence { last, seconds: 9.0 });
+    assert_eq!(
+        answer(JobKind::Training, spinning(8), steps).0,
+        Situation::Fine
+    );
+    let silent = PeerReport {
+        sampled: 8,
+        silent_nodes: vec!["gpu-3".into()],
+        ..PeerReport::default()
+    };
+    let (situation, sentence) = answer(JobKind::Training, silent, None);
+    assert_eq!(situation, Situation::Unknown);
+    assert!(sentence.starts_with("t: the GPUs of gpu-3 have had no metrics"));
+}
+
+#[test]
+fn running_pod_without_a_node_object_is_unknown() {
+    use gpuctl_core::model::Node;
+    let pod = Pod {
+        phase: PodPhase::Running,
+        node: Some("gpu-9".into()),
+        ready: true,
+        ..Pod::default()
+    };
+    let job = job(vec![pod]);
+    let answer = |nodes: Nodes| diagnose_on_nodes(&nodes, &[], &job, None, RankAnswers::default());
+    let node = |name: &str| Node {
+        name: name.into(),
+        ..Node::default()
+    };
+    let gone = answer(Nodes::Listed(vec![node("gpu-1")]));
+    assert_eq!(gone.situation, Situation::Unknown);
+    assert_eq!(gone.causes[0].word, "node-lost");
+    assert!(gone.sentence.contains("node gpu-9"), "{}", gone.sentence);
+    assert_eq!(
+        answer(Nodes::Listed(vec![node("gpu-9")])).situation,
+        Situation::Fine
+    );
+    // A published copy may be outdated.
+    let published = Nodes::Published(vec![node("gpu-1")]);
+    assert_eq!(answer(published).causes.len(), 0);
+    assert_eq!(answer(Nodes::Hidden).causes.len(), 0);
 }
 
 /// Diagnoses a training without new log lines. The ranks' responses determine the rank that its
