@@ -89,6 +89,7 @@ pub(crate) const CAUSES: &[(&str, &str)] = &[
     ("policy-denied", "a policy rejects its pods"),
     ("pod-security", "Pod Security rejects its pods"),
     ("priority-class-missing", "its PriorityClass does not exist"),
+    ("namespace-terminating", "its namespace is being deleted"),
     ("pods-refused", "the API server rejects its pods"),
     ("scheduler-absent", "no scheduler handles its pods"),
     (

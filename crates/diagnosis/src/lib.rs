@@ -52,7 +52,12 @@ pub fn waits_for_capacity(answer: &Answer) -> bool {
 pub fn diagnose(facts: &Facts<'_>) -> Answer {
     let job = facts.job;
     let state = State::from_job(job);
-    let (situation, causes) = situation(facts, &state);
+    let (situation, mut causes) = situation(facts, &state);
+    // A job that runs with all of its pods is not affected yet.
+    let is_affected = matches!(situation, Situation::Waiting | Situation::Dead);
+    if facts.namespace_terminating && is_affected {
+        causes.insert(0, refused::terminating(&job.namespace));
+    }
     let mut answer = Answer {
         situation,
         since: since(job, situation),
@@ -81,6 +86,11 @@ pub fn diagnose(facts: &Facts<'_>) -> Answer {
             .flat_map(|cause| &mut cause.helps)
             .for_each(|help| help.proven = false);
     }
+    answer
+        .causes
+        .iter_mut()
+        .flat_map(|cause| &mut cause.helps)
+        .for_each(|help| refused::without_rejected_edit(facts, help));
     answer
         .not_evaluated
         .extend(facts.rank_answers.silent.iter().cloned());

@@ -1,6 +1,7 @@
 //! Tests of causes that the test cluster cannot produce, with real messages of queues, rejected
 //! pods and ended pods.
 
+use super::answer::Help;
 use super::*;
 use gpuctl_core::model::{
     Container, ContainerEnd, Event, Nodes, Pod, PodPhase, QueuePosition, QueueVerdict,
@@ -33,23 +34,34 @@ fn diagnose_on_nodes(
         is_managed: true,
     };
     diagnose(&Facts {
-        now: NOW.parse().unwrap(),
-        subject: &subject,
-        job,
         events: Some(events),
-        pending: None,
         nodes,
+        running,
+        rank_answers,
+        ..facts(&subject, job)
+    })
+}
+
+fn facts<'f>(subject: &'f Subject, job: &'f Job) -> Facts<'f> {
+    Facts {
+        now: NOW.parse().unwrap(),
+        subject,
+        job,
+        events: Some(&[]),
+        pending: None,
+        nodes: &Nodes::Hidden,
         capacity: None,
         claims: Vec::new(),
         devices: gpuctl_core::model::counting::device_claims::DeviceClaims::None,
         quotas: Vec::new(),
         queue: None,
+        namespace_terminating: false,
         holders: Vec::new(),
         faults: Vec::new(),
-        running,
+        running: None,
         last_messages: Vec::new(),
-        rank_answers,
-    })
+        rank_answers: RankAnswers::default(),
+    }
 }
 
 fn cause_words(job: &Job) -> Vec<&'static str> {
@@ -141,7 +153,82 @@ fn rejections_are_distinguished() {
         ),
         ["webhook-down"]
     );
+    // k8s.io/apiserver, pkg/admission/plugin/namespace/lifecycle/admission.go.
+    let terminating = "pods \"t-0-x\" is forbidden: unable to create new content in namespace a \
+                       because it is being terminated";
+    assert_eq!(refused(terminating), ["namespace-terminating"]);
     assert_eq!(refused("something that nobody has seen"), ["pods-refused"]);
+}
+
+/// The pod template of a Job is immutable, so the API server rejects `kubectl edit`.
+#[test]
+fn foreign_jobs_are_not_edited() {
+    let message = "pods \"t-0-x\" is forbidden: failed quota: team: must specify cpu for: main";
+    let job = Job {
+        create_failure: Some(message.into()),
+        ..job(Vec::new())
+    };
+    let help = |kind: &str, is_managed| {
+        let subject = Subject {
+            kind: kind.to_owned(),
+            is_managed,
+        };
+        let mut help = Help {
+            text: "set the CPU".to_owned(),
+            command: Some(refused::set(&facts(&subject, &job), "resources.cpu=8")),
+            proven: false,
+        };
+        refused::without_rejected_edit(&facts(&subject, &job), &mut help);
+        help
+    };
+    for kind in ["job", "pod", "jobset", "pytorchjob", "replicaset"] {
+        let help = help(kind, false);
+        assert_eq!(help.command, None, "{kind}");
+        assert!(help.text.contains("create it again"), "{}", help.text);
+    }
+    for kind in ["deployment", "statefulset", "cronjob", "notebook"] {
+        let edit = format!("kubectl edit {kind}/t -n a");
+        assert_eq!(help(kind, false).command, Some(edit));
+    }
+    let command = help("training", true).command.unwrap();
+    assert!(command.starts_with("gpuctl apply"), "{command}");
+}
+
+#[test]
+fn terminating_namespace_explains_missing_pods() {
+    let subject = Subject {
+        kind: "training".to_owned(),
+        is_managed: true,
+    };
+    let answer = |job: &Job| {
+        let answer = diagnose(&Facts {
+            namespace_terminating: true,
+            ..facts(&subject, job)
+        });
+        let words: Vec<_> = answer.causes.iter().map(|cause| cause.word).collect();
+        (answer.situation, words)
+    };
+    assert_eq!(
+        answer(&job(Vec::new())),
+        (Situation::Waiting, vec!["namespace-terminating"])
+    );
+    let deleted = Job {
+        deleting: true,
+        ..job(Vec::new())
+    };
+    let words = vec!["namespace-terminating", "deleted"];
+    assert_eq!(answer(&deleted), (Situation::Dead, words));
+    let running = Pod {
+        phase: PodPhase::Running,
+        ready: true,
+        node: Some("n".into()),
+        ..Pod::default()
+    };
+    assert_eq!(
+        answer(&job(vec![running])),
+        (Situation::Fine, Vec::new()),
+        "a pod that still runs"
+    );
 }
 
 fn ended(rank: u32, second: i64, code: i32, reason: &str) -> Pod {
