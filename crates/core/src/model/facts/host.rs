@@ -68,7 +68,7 @@ pub(crate) fn health(host: &NodeDetails) -> (NodeHealth, Option<String>) {
         .iter()
         .find_map(HostCondition::fault)
         .or_else(|| taint_fault(host))
-        .or_else(|| missing_devices(host));
+        .or_else(|| host.lost_devices().map(|lost| lost.summary()));
     match broken {
         Some(reason) => (NodeHealth::Faulty, Some(reason)),
         None if !host.node.schedulable => (NodeHealth::Maintaining, Some("cordoned".to_owned())),
@@ -144,14 +144,16 @@ impl NodeDetails {
     }
 }
 
-/// Says how many devices of a node the kubelet took out of service.
-fn missing_devices(host: &NodeDetails) -> Option<String> {
-    let LostDevices {
-        resource,
-        usable,
-        all,
-    } = host.lost_devices()?;
-    Some(format!("{usable} of {all} {resource} usable"))
+impl LostDevices {
+    /// Says how many devices of the node the kubelet took out of service.
+    pub(crate) fn summary(&self) -> String {
+        let Self {
+            resource,
+            usable,
+            all,
+        } = self;
+        format!("{usable} of {all} {resource} usable")
+    }
 }
 
 #[cfg(test)]
