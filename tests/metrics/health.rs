@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use gpuctl_sandbox::eventually;
 use gpuctl_sandbox::nodes::{in_pool, node};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::support::{A100, GPU, Scene};
 

@@ -8,6 +8,7 @@ pub mod exported_instances;
 pub mod gpu;
 pub mod gpu_group;
 pub mod gpu_stack;
+pub mod held_type;
 pub mod host;
 pub mod job;
 pub mod job_pod;
