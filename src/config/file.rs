@@ -163,7 +163,7 @@ impl ConfigFile {
     }
 }
 
-/// Checks the type of a value. `None` if there is no value.
+/// Checks the type of a value. Returns `None` for null.
 fn accepted(key: &SettingKey, name: &str, value: &Value) -> anyhow::Result<Option<Value>> {
     let invalid = || {
         let expected = key.kind.description();

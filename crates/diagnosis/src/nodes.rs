@@ -53,7 +53,7 @@ pub fn node_obstacles(
 }
 
 /// Finds pods that run on nodes without an object. Until the garbage collector deletes such a pod,
-/// its status says that it runs. If the nodes could not be listed, nothing is known.
+/// its status says that it runs. Returns no cause if the user cannot list nodes.
 pub(crate) fn gone(facts: &Facts<'_>) -> Vec<Cause> {
     let Some(nodes) = facts.listed() else {
         return Vec::new();

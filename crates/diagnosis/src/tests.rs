@@ -456,7 +456,7 @@ fn spinning_devices_without_steps_are_unknown() {
         "t: 7 of 8 GPUs show full utilization at 72 W, too little for work; its log has no steps, \
          so it is unknown whether it makes progress"
     );
-    // 4 of 8 is no majority.
+    // 4 of 8 are not a majority.
     assert_eq!(
         answer(JobKind::Training, spinning(4), None).0,
         Situation::Fine

@@ -151,7 +151,7 @@ impl JobListing<'_> {
         if self.format == Format::Name || !jobs.iter().any(|(job, _)| lacks_type(job)) {
             return;
         }
-        // The list is complete without the types, so a failure to read nodes is no error.
+        // The list is useful without the types, so ignore a failure to read nodes.
         let nodes = self.connection.nodes().list().await.unwrap_or_default();
         let all = nodes.all().iter().map(|node| (node.name.as_str(), node));
         let by_name: BTreeMap<&str, &Node> = all.collect();

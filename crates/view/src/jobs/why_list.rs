@@ -148,7 +148,7 @@ mod tests {
                 {"cause": "unknown", "count": 1, "names": ["x/u"]},
             ])
         );
-        // 2 of 12 names are left out.
+        // 12 - 10 names are omitted.
         let many: Vec<WhyRow<'_>> = (0..12).map(|_| row("a", &short)).collect();
         let text = lines(&many, STYLE);
         assert!(text.contains(", and 2 more\n"), "{text}");

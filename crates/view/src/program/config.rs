@@ -182,7 +182,7 @@ mod tests {
     fn secrets_are_never_shown() {
         let shown_value = |value: Value, secret| {
             Setting {
-                name: "a.url",
+                name: "a.url".to_owned(),
                 value,
                 origin: String::new(),
                 secret,
@@ -204,9 +204,9 @@ mod tests {
             format!("{MASK}@h:9090")
         );
         assert_eq!(shown_value(json!("h:9090"), false), "h:9090");
-        let shown_setting = |name, text: &str| {
+        let shown_setting = |name: &str, text: &str| {
             Setting {
-                name,
+                name: name.to_owned(),
                 value: json!(text),
                 origin: String::new(),
                 secret: false,

@@ -145,7 +145,7 @@ impl NodeDetails {
 }
 
 impl LostDevices {
-    /// Says how many devices of the node the kubelet took out of service.
+    /// Describes how many devices the kubelet still offers.
     pub(crate) fn summary(&self) -> String {
         let Self {
             resource,

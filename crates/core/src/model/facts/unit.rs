@@ -120,8 +120,7 @@ pub fn unit(node: &Node, capacity: &BTreeMap<String, String>, resource: &str) ->
     Some(slice.map_or(Unit::Whole, Unit::Slice))
 }
 
-/// Returns the number of units that labels promise for a resource of which the kubelet reports a
-/// capacity of 0. Some minutes after a device plugin ends, the kubelet sets capacity and allocatable
+/// Derives the number of units from labels if the kubelet reports a capacity of 0. Some minutes after a device plugin ends, the kubelet sets capacity and allocatable
 /// to 0 (kubernetes, pkg/kubelet/cm/devicemanager/manager.go, `GetCapacity`), but the labels remain.
 /// `None` if the resource is missing, if other units of the node explain the 0, or without a label.
 pub(super) fn promised_units(
