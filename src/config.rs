@@ -12,6 +12,7 @@ mod report;
 mod resolve;
 mod safety;
 mod score;
+mod setting_path;
 
 use std::ffi::OsStr;
 use std::path::PathBuf;
@@ -29,6 +30,7 @@ pub(crate) use outbound::{AiSettings, ControlSettings, NotifySettings, QuietHour
 pub(crate) use report::ReportSettings;
 pub(crate) use resolve::{Config, Origin};
 pub(crate) use score::ScoreSettings;
+pub(crate) use setting_path::SettingPath;
 
 /// The variable with a token for the API server.
 pub(crate) const TOKEN: &str = "GPUCTL_TOKEN";

@@ -9,7 +9,7 @@ use yaml_edit::YamlFile;
 use yaml_edit::path::YamlPath;
 
 use super::file::{default_path, parsed};
-use super::keys::SettingKey;
+use super::setting_path::SettingPath;
 use gpuctl_local::files::trust::{config_text, exposure, is_closed, make_private};
 use gpuctl_local::files::{Purpose, replace};
 
@@ -17,32 +17,49 @@ use gpuctl_local::files::{Purpose, replace};
 /// missing. Preserves comments and returns the path of the file.
 pub(crate) fn set(
     given: Option<&Path>,
-    key: &SettingKey,
+    path: &SettingPath,
     value: &Value,
 ) -> anyhow::Result<PathBuf> {
     let file = EditedFile::open(given)?;
     let mut expected = file.settings.clone();
-    match key.path() {
-        (Some(section), name) => {
-            if !expected[section].is_object() {
-                expected[section] = json!({});
-            }
-            expected[section][name] = value.clone();
-        }
-        (None, name) => expected[name] = value.clone(),
-    }
-    file.write(changed(&file.text, key, value), &expected, key)
+    insert(&mut expected, &path.segments(), value);
+    file.write(changed(&file.text, path, value), &expected, path)
 }
 
-/// Removes a key from the file that [`set`] would write, and its section if that is then empty.
+/// Sets a value in nested maps.
+fn insert(settings: &mut Value, segments: &[&str], value: &Value) {
+    let Some((first, rest)) = segments.split_first() else {
+        settings.clone_from(value);
+        return;
+    };
+    if !settings.is_object() {
+        *settings = json!({});
+    }
+    insert(&mut settings[*first], rest, value);
+}
+
+/// Removes a key from the file that [`set`] would write, and its sections if they are then empty.
 /// Preserves comments outside of them. Returns the path of the file, and whether it had the key.
-pub(crate) fn unset(given: Option<&Path>, key: &SettingKey) -> anyhow::Result<(PathBuf, bool)> {
+pub(crate) fn unset(given: Option<&Path>, path: &SettingPath) -> anyhow::Result<(PathBuf, bool)> {
     let file = EditedFile::open(given)?;
-    let Some((expected, path)) = without(&file.settings, key) else {
+    let segments = path.segments();
+    let Some((expected, depth)) = without(&file.settings, &segments) else {
         return Ok((file.path, false));
     };
-    let path = file.write(removed(&file.text, path), &expected, key)?;
-    Ok((path, true))
+    let edited = removed(&file.text, &editor_path(&segments[..depth]));
+    Ok((file.write(edited, &expected, path)?, true))
+}
+
+/// Returns a path in the syntax of the editor. Names of contexts may contain its separators.
+fn editor_path(segments: &[&str]) -> String {
+    let escaped = |segment: &&str| -> String {
+        match segment.chars().all(|c| c.is_ascii_lowercase() || c == '_') {
+            true => (*segment).to_owned(),
+            false => segment.chars().flat_map(|c| ['\\', c]).collect(),
+        }
+    };
+    let segments: Vec<String> = segments.iter().map(escaped).collect();
+    segments.join(".")
 }
 
 /// The config file before an edit.
@@ -79,7 +96,7 @@ impl EditedFile {
         &self,
         edited: Option<String>,
         expected: &Value,
-        key: &SettingKey,
+        path: &SettingPath,
     ) -> anyhow::Result<PathBuf> {
         let is_expected = |text: &String| {
             parsed(text, &self.path).is_ok_and(|settings| object(settings) == *expected)
@@ -88,7 +105,7 @@ impl EditedFile {
             anyhow!(
                 "{} cannot be edited automatically; change `{}` by hand",
                 self.path.display(),
-                key.name
+                path.name()
             )
         })?;
         replace(&self.path, edited.as_bytes(), Purpose::Config)?;
@@ -105,22 +122,28 @@ fn object(settings: Value) -> Value {
     }
 }
 
-/// Returns the settings without a key, and the path to remove from the file: the key, or its
-/// section if that has no other keys. Returns `None` if the key is not set.
-fn without<'k>(settings: &Value, key: &'k SettingKey) -> Option<(Value, &'k str)> {
+/// Returns the settings without a key, and the number of segments of the path to remove from the
+/// file: the key, or the outermost section that has no other keys. Returns `None` if the key is not
+/// set.
+fn without(settings: &Value, segments: &[&str]) -> Option<(Value, usize)> {
     let mut settings = settings.clone();
-    let root = settings.as_object_mut()?;
-    let (Some(section), name) = key.path() else {
-        root.remove(key.name)?;
-        return Some((settings, key.name));
-    };
-    let keys = root.get_mut(section)?.as_object_mut()?;
-    keys.remove(name)?;
-    if !keys.is_empty() {
-        return Some((settings, key.name));
+    let depth = remove(&mut settings, segments)?;
+    Some((settings, depth))
+}
+
+/// Removes a key and the maps that are then empty. Returns the number of segments up to the
+/// outermost key that was removed.
+fn remove(settings: &mut Value, segments: &[&str]) -> Option<usize> {
+    let (first, rest) = segments.split_first()?;
+    let map = settings.as_object_mut()?;
+    if rest.is_empty() {
+        return map.remove(*first).map(|_| 1);
     }
-    root.remove(section);
-    Some((settings, section))
+    let depth = remove(map.get_mut(*first)?, rest)?;
+    if map[*first].as_object().is_some_and(|keys| !keys.is_empty()) {
+        return Some(depth + 1);
+    }
+    map.remove(*first).map(|_| 1)
 }
 
 fn removed(old_text: &str, path: &str) -> Option<String> {
@@ -161,11 +184,28 @@ fn must_be_closed(path: &Path, is_usual: bool) -> anyhow::Result<()> {
     }
 }
 
-fn changed(old_text: &str, key: &SettingKey, value: &Value) -> Option<String> {
-    let new_lines = match key.path() {
-        (Some(section), name) => format!("{section}:\n  {name}: {value}\n"),
-        (None, name) => format!("{name}: {value}\n"),
+/// Returns the lines of a file that has only one key.
+fn new_lines(path: &SettingPath, value: &Value) -> String {
+    let segments = path.segments();
+    let last = segments.len() - 1;
+    let line = |(depth, segment): (usize, &&str)| {
+        let key = match path.context.as_deref() {
+            // Names of contexts may need quotes. A JSON string is valid YAML.
+            Some(context) if context == *segment && depth == 1 => json!(context).to_string(),
+            _ => (*segment).to_owned(),
+        };
+        let value = match depth == last {
+            true => format!(" {value}"),
+            false => String::new(),
+        };
+        format!("{}{key}:{value}\n", "  ".repeat(depth))
     };
+    segments.iter().enumerate().map(line).collect()
+}
+
+fn changed(old_text: &str, path: &SettingPath, value: &Value) -> Option<String> {
+    let new_lines = new_lines(path, value);
+    let editor_path = editor_path(&path.segments());
     if old_text.trim().is_empty() {
         return Some(format!("{old_text}{new_lines}"));
     }
@@ -175,12 +215,12 @@ fn changed(old_text: &str, key: &SettingKey, value: &Value) -> Option<String> {
         return Some(format!("{}\n{new_lines}", old_text.trim_end()));
     };
     match value {
-        Value::Bool(switch) => document.try_set_path(key.name, *switch),
+        Value::Bool(switch) => document.try_set_path(&editor_path, *switch),
         Value::Number(number) => match number.as_i64() {
-            Some(integer) => document.try_set_path(key.name, integer),
-            None => document.try_set_path(key.name, number.as_f64()?),
+            Some(integer) => document.try_set_path(&editor_path, integer),
+            None => document.try_set_path(&editor_path, number.as_f64()?),
         },
-        Value::String(text) => document.try_set_path(key.name, text.as_str()),
+        Value::String(text) => document.try_set_path(&editor_path, text.as_str()),
         _ => return None,
     }
     .ok()?;
@@ -192,7 +232,7 @@ mod tests {
     use super::*;
 
     fn after(old: &str, name: &str, value: &Value) -> String {
-        changed(old, SettingKey::by_name(name), value).unwrap()
+        changed(old, &SettingPath::find(name).unwrap(), value).unwrap()
     }
 
     #[test]
@@ -233,8 +273,10 @@ mod tests {
             "namespace": "team-a",
         });
         let after = |name: &str| {
-            let (rest, path) = without(&settings, SettingKey::by_name(name)).unwrap();
-            let text = removed(old, path).unwrap();
+            let path = SettingPath::find(name).unwrap();
+            let segments = path.segments();
+            let (rest, depth) = without(&settings, &segments).unwrap();
+            let text = removed(old, &editor_path(&segments[..depth])).unwrap();
             assert_eq!(
                 object(parsed(&text, Path::new("f")).unwrap()),
                 rest,
@@ -249,10 +291,38 @@ mod tests {
             removed("# ours\nnamespace: a\n", "namespace").unwrap(),
             "# ours\n"
         );
-        assert_eq!(without(&settings, SettingKey::by_name("ai.max")), None);
-        assert_eq!(
-            without(&json!({}), SettingKey::by_name("prometheus.url")),
-            None
-        );
+        assert_eq!(without(&settings, &["ai", "max"]), None);
+        assert_eq!(without(&json!({}), &["prometheus", "url"]), None);
+    }
+    #[test]
+    fn settings_of_contexts_are_written_and_removed() {
+        let name = "arn:aws:eks:eu-west-1:1:cluster/a.b";
+        for context in ["lab", name, "1", "yes"] {
+            let key = format!("contexts.{context}.prometheus.url");
+            let path = SettingPath::find(&key).unwrap();
+            let segments = path.segments();
+            for old in [
+                "",
+                "# ours\n",
+                "# ours\nprometheus:\n  url: http://a\n",
+                "contexts:\n  prod:\n    prometheus: {url: http://p}\n",
+            ] {
+                let settings = object(parsed(old, Path::new("f")).unwrap());
+                let mut expected = settings.clone();
+                insert(&mut expected, &segments, &json!("http://b"));
+                let new = after(old, &key, &json!("http://b"));
+                let read = object(parsed(&new, Path::new("f")).unwrap());
+                assert_eq!(read, expected, "{context} {new}");
+                assert!(new.starts_with(old.lines().next().unwrap_or_default()));
+                let (rest, depth) = without(&read, &segments).unwrap();
+                assert_eq!(rest, settings, "{context}");
+                let text = removed(&new, &editor_path(&segments[..depth])).unwrap();
+                assert_eq!(
+                    object(parsed(&text, Path::new("f")).unwrap()),
+                    rest,
+                    "{text}"
+                );
+            }
+        }
     }
 }

@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 use anyhow::anyhow;
 use serde_json::Value;
 
-use super::keys::{CONTEXTS, SettingKey};
+use super::keys::{CONTEXTS, OF_CONTEXTS, SettingKey};
 use super::safety;
+use super::setting_path::SettingPath;
 use gpuctl_local::files::trust::{Exposure, config_text, exposure};
 
 /// Content of the config file. Empty if there is no file.
@@ -106,19 +107,15 @@ impl ConfigFile {
             (Some(section), name) => &self.content[section][name],
             (None, name) => &self.content[name],
         };
-        match value {
-            Value::Null => Ok(None),
-            value => {
-                let invalid = || {
-                    anyhow!(
-                        "`{}` in the config file is not {}",
-                        key.name,
-                        key.kind.description()
-                    )
-                };
-                key.kind.accept(value).map(Some).ok_or_else(invalid)
-            }
-        }
+        accepted(key, key.name, value)
+    }
+
+    /// Reads the value at a place of the file, without the values of the current context. Fails if
+    /// the value has the wrong type.
+    pub(crate) fn value_at(&self, path: &SettingPath) -> anyhow::Result<Option<Value>> {
+        let segments = path.segments();
+        let value = segments.iter().fold(&self.content, |map, key| &map[*key]);
+        accepted(path.key, &path.name(), value)
     }
 
     /// Fails if other users can change the file, because they could add settings that run a program
@@ -166,8 +163,18 @@ impl ConfigFile {
     }
 }
 
-/// Sections that `contexts.NAME` may contain.
-const OF_CONTEXTS: [&str; 3] = ["cluster", "prometheus", "safety"];
+/// Checks the type of a value. Returns `None` for null.
+fn accepted(key: &SettingKey, name: &str, value: &Value) -> anyhow::Result<Option<Value>> {
+    let invalid = || {
+        let expected = key.kind.description();
+        anyhow!("`{name}` in the config file is not {expected}")
+    };
+    match value {
+        Value::Null => Ok(None),
+        value => key.kind.accept(value).map(Some).ok_or_else(invalid),
+    }
+}
+
 /// Keys that belong to one address: credentials, and the keys that select a cluster.
 const OF_ADDRESS: [&str; 11] = [
     "matchers",

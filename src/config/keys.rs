@@ -54,6 +54,8 @@ pub struct SettingKey {
 
 /// The section with settings for individual kubeconfig contexts.
 pub(super) const CONTEXTS: &str = "contexts";
+/// Sections that a context may contain.
+pub(super) const OF_CONTEXTS: [&str; 3] = ["cluster", "prometheus", "safety"];
 
 const NONE: &[&str] = &[];
 // One year in seconds, the maximum for durations.

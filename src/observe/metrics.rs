@@ -13,10 +13,11 @@ use crate::context::Context;
 use crate::observe::label_names::with_unlabeled_sources;
 use crate::observe::service_probe::{Probe, StoreContent, probe};
 use crate::observe::store_identity::{StoreClusters, identify};
-use crate::observe::store_membership::{foreign, warn_about_replicas};
+use crate::observe::store_membership::{membership, warn_about_replicas};
 use gpuctl_cluster::{Connection, PrometheusService};
 use gpuctl_core::error::{Error, ErrorName};
 use gpuctl_core::model::UnixSeconds;
+use gpuctl_core::stats::exporters::membership::{StoreMembership, names_only_message};
 use gpuctl_local::bundle::Bundle;
 use gpuctl_local::cache::Cache;
 use gpuctl_prometheus::{
@@ -111,8 +112,8 @@ fn narrow<'c>(
     }
 }
 
-/// Refuses sums over a store without any data about this cluster, and warns in lists. Warns about
-/// replicas whose sums differ.
+/// Refuses sums over a store without any data about this cluster, and warns in lists. Warns about a
+/// store that may belong to another cluster, and about replicas whose sums differ.
 async fn check_store(
     context: &Context,
     connection: &Connection,
@@ -120,16 +121,20 @@ async fn check_store(
     store_use: StoreUse,
     until: UnixSeconds,
 ) -> Result<(), Error> {
-    if let Some(foreign) = foreign(prometheus, connection).await {
-        let message = foreign.message(&prometheus.server);
-        match store_use {
-            StoreUse::Sums { .. } => {
-                return Err(Error::usage(message).hint(
-                    "set this cluster's Prometheus with `--prometheus URL`, or permanently with \
-                     `contexts.NAME.prometheus.url` in the config file",
-                ));
-            }
-            StoreUse::Devices => context.terminal.warn(&message),
+    match (membership(prometheus, connection).await, store_use) {
+        (StoreMembership::Own, _) => {}
+        (StoreMembership::NamesOnly(nodes), _) => {
+            let message = names_only_message(&nodes, &prometheus.server);
+            context.terminal.warn(&message);
+        }
+        (StoreMembership::Foreign(foreign), StoreUse::Sums { .. }) => {
+            return Err(Error::usage(foreign.message(&prometheus.server)).hint(
+                "set this cluster's Prometheus with `--prometheus URL`, or permanently with \
+                 `contexts.NAME.prometheus.url` in the config file",
+            ));
+        }
+        (StoreMembership::Foreign(foreign), StoreUse::Devices) => {
+            context.terminal.warn(&foreign.message(&prometheus.server));
         }
     }
     if let StoreUse::Sums { since } = store_use {

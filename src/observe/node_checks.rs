@@ -9,6 +9,7 @@ use gpuctl_core::model::contract::check::{CheckStatus, DoctorCheck, GPU_STACK};
 use gpuctl_core::model::facts::gpu_stack::{DraOffer, NodeMetrics, StackPod, broken, has_gpus};
 use gpuctl_core::model::values::text::count;
 use gpuctl_core::model::{Inventory, NodeDetails, Reading, Readings};
+use gpuctl_core::stats::score::node_health::health_checks;
 
 /// Age in seconds above which a device's newest sample is stale.
 const STALE_SECONDS: f64 = 300.0;
@@ -31,6 +32,8 @@ pub(super) fn check_nodes(
 ) -> Vec<DoctorCheck> {
     let mut checks: Vec<DoctorCheck> = check_rights(snapshot).into_iter().collect();
     checks.extend(check_stacks(snapshot, readings, stack, unread));
+    let devices = readings.map_or(&[][..], |readings| readings.devices.as_slice());
+    checks.extend(health_checks(&snapshot.inventory, devices));
     checks.extend(readings.and_then(check_unmatched));
     checks.extend(readings.into_iter().flat_map(check_quantities));
     checks.extend(check_siblings(&snapshot.inventory));

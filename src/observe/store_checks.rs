@@ -5,13 +5,15 @@ use futures::future::{join, join3};
 use jiff::Timestamp;
 
 use crate::observe::store_identity::{StoreClusters, identify};
-use crate::observe::store_membership::{foreign, replica_gaps};
+use crate::observe::store_membership::{membership, replica_gaps};
 use gpuctl_cluster::Connection;
 use gpuctl_core::model::contract::check::{CheckStatus, DoctorCheck};
 use gpuctl_core::model::values::whole;
 use gpuctl_core::model::{Series, UnixSeconds};
 use gpuctl_core::stats::exporters::dialect::Quantity;
-use gpuctl_core::stats::exporters::membership::ForeignStore;
+use gpuctl_core::stats::exporters::membership::{
+    ForeignStore, StoreMembership, names_only_message,
+};
 use gpuctl_core::stats::exporters::replicas::ReplicaGaps;
 use gpuctl_core::stats::exporters::{exported_metrics, query, recorded};
 use gpuctl_prometheus::Prometheus;
@@ -80,8 +82,8 @@ pub(super) async fn check_store(
     )
     .await;
     let until = UnixSeconds::from(now);
-    let (foreign, gaps) = join(
-        foreign(prometheus, connection),
+    let (membership, gaps) = join(
+        membership(prometheus, connection),
         replica_gaps(prometheus, (until - REPLICAS_SECONDS, until)),
     )
     .await;
@@ -103,9 +105,14 @@ pub(super) async fn check_store(
         ));
     }
     let pod_count = pods.ok().and_then(|series| newest(series.first()?));
-    checks.push(match foreign {
-        Some(foreign) => check_foreign(&foreign, &prometheus.server),
-        None => check_pods(pod_count),
+    checks.push(match membership {
+        StoreMembership::Foreign(foreign) => check_foreign(&foreign, &prometheus.server),
+        StoreMembership::NamesOnly(nodes) => DoctorCheck::new(
+            CheckStatus::Warn,
+            "kube-state-metrics",
+            names_only_message(&nodes, &prometheus.server),
+        ),
+        StoreMembership::Own => check_pods(pod_count),
     });
     checks.extend(clusters);
     checks.extend(gaps.map(|gaps| {

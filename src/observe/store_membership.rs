@@ -5,7 +5,7 @@ use futures::future::{join, join_all};
 use crate::context::Context;
 use gpuctl_cluster::Connection;
 use gpuctl_core::model::UnixSeconds;
-use gpuctl_core::stats::exporters::membership::{ForeignStore, StoreEvidence};
+use gpuctl_core::stats::exporters::membership::{StoreEvidence, StoreMembership};
 use gpuctl_core::stats::exporters::query;
 use gpuctl_core::stats::exporters::replicas;
 use gpuctl_core::stats::exporters::replicas::ReplicaGaps;
@@ -18,12 +18,12 @@ const MIN_WINDOW: i64 = 3600;
 /// Age in seconds after which a store no longer receives samples for a time.
 const SETTLED: i64 = 300;
 
-/// Returns the nodes of both clusters if none of the store's nodes and pods belong to this cluster.
-/// Anything that cannot be read proves nothing.
-pub(crate) async fn foreign(
+/// Decides by its nodes and pods whether a store belongs to this cluster. Anything that cannot be
+/// read proves nothing.
+pub(crate) async fn membership(
     prometheus: &Prometheus<'_>,
     connection: &Connection,
-) -> Option<ForeignStore> {
+) -> StoreMembership {
     let own_pod = async {
         let uids = connection.metrics().some_pods().await.unwrap_or_default();
         if uids.is_empty() {
@@ -35,7 +35,7 @@ pub(crate) async fn foreign(
     };
     // One of the pods is enough, so read the nodes only without it.
     if own_pod.await {
-        return None;
+        return StoreMembership::Own;
     }
     let (own_nodes, reported) = join(
         connection.metrics().some_nodes(),
@@ -47,7 +47,7 @@ pub(crate) async fn foreign(
         has_own_pod: false,
         reported: reported.unwrap_or_default(),
     };
-    evidence.foreign()
+    evidence.membership()
 }
 
 /// Asks the same question several times. Returns the difference of the answers, or `None` if they

@@ -89,6 +89,7 @@ pub(crate) async fn diagnose_job(
         devices,
         quotas: reads.quotas,
         queue,
+        namespace_terminating: reads.namespace_terminating,
         holders: Vec::new(),
         faults: Vec::new(),
         running,

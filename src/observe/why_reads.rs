@@ -1,12 +1,12 @@
 //! Reads a job's data from the API server for `why`.
 
-use futures::future::join4;
+use futures::future::join5;
 
 use crate::observe::node_capacity::NodeCapacity;
 use gpuctl_cluster::{Connection, UnplacedPod, requests, unless_forbidden};
 use gpuctl_core::error::Error;
 use gpuctl_core::model::counting::device_claims::DeviceClaims;
-use gpuctl_core::model::{Event, Job, JobKind, Nodes, Pod, PodPhase, QuotaUse};
+use gpuctl_core::model::{Event, Job, JobKind, Nodes, Pod, QuotaUse, State, Status};
 use gpuctl_diagnosis::PendingPod;
 use gpuctl_manifest::render::PodRules;
 
@@ -28,6 +28,8 @@ pub(crate) struct ApiReads {
     /// `None` if the caller has already read the nodes.
     pub capacity: Option<NodeCapacity>,
     pub quotas: Vec<QuotaUse>,
+    /// False if the user may not read the namespace.
+    pub namespace_terminating: bool,
 }
 
 impl ApiReads {
@@ -37,13 +39,15 @@ impl ApiReads {
         job: &Job,
         with_nodes: bool,
     ) -> Result<Self, Error> {
-        let is_starting = job.pods.iter().any(|pod| pod.phase == PodPhase::Pending);
+        let has_living_pods = !job.pods.iter().all(Pod::ended);
         let capacity = async {
             Ok::<_, Error>(match (with_nodes, has_unscheduled_pod(job)) {
                 (false, _) => None,
                 (true, true) => Some(NodeCapacity::read(connection).await?),
-                // A scheduled pod that is still pending may be waiting for its node.
-                (true, false) if is_starting => Some(NodeCapacity::read_nodes(connection).await?),
+                // A scheduled pod may be waiting for its node, or its node may be deleted.
+                (true, false) if has_living_pods => {
+                    Some(NodeCapacity::read_nodes(connection).await?)
+                }
                 (true, false) => Some(NodeCapacity::hidden()),
             })
         };
@@ -58,11 +62,22 @@ impl ApiReads {
                 Vec::new()
             }
         };
-        let (events, unplaced, capacity, quotas) = join4(
+        // Namespaces are readable for few users, and only missing pods depend on their state.
+        let is_steady = State::from_job(job).status == Status::Running && !has_unscheduled_pod(job);
+        let namespace_terminating = async {
+            let namespaces = connection.namespaces();
+            !is_steady
+                && namespaces
+                    .is_terminating(&job.namespace)
+                    .await
+                    .unwrap_or(false)
+        };
+        let (events, unplaced, capacity, quotas, namespace_terminating) = join5(
             connection.events().for_job(job),
             connection.jobs().unplaced(job),
             capacity,
             quotas,
+            namespace_terminating,
         )
         .await;
         let mut events = unless_forbidden(events)?;
@@ -74,6 +89,7 @@ impl ApiReads {
             capacity: capacity?,
             unplaced: unplaced?,
             quotas,
+            namespace_terminating,
         })
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use gpuctl_sandbox::eventually;
 use gpuctl_sandbox::nodes::{in_pool, node};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::support::{A100, GPU, Scene};
 
@@ -88,6 +88,11 @@ fn health_reports_suspicious_devices_and_doctor_nodes_without_metrics() {
             .contains("its GPUs have no metrics"),
         "{dark}"
     );
+    let is_fault = |row: &Value| {
+        (&row["check"], &row["node"], &row["status"])
+            == (&json!("node-health"), &json!("unwell-1"), &json!("fail"))
+    };
+    assert!(checks.iter().any(is_fault), "{report:#}");
     assert!(
         checks.iter().all(|row| row["node"] != "unwell-0"),
         "{report:#}"

@@ -68,6 +68,7 @@ fn wait_for_complete_data(scene: &Scene, lows: usize) {
                     "http://127.0.0.1:1/x",
                     "--control-status",
                     "low",
+                    "--control-partial",
                 ],
                 &[],
             )
@@ -87,21 +88,24 @@ fn control_calls_need_execute_and_complete_data() {
     let control = MockServer::always(200, "{}");
     let url = control.url("/api/optimize?key=canary");
 
+    // The pod also has two busy GPUs, and the system may end the whole pod.
+    let low = ["low", "--control-api", &url, "--control-status", "low"];
+    let careful = score(&scene, &low, &[])
+        .ok()
+        .says("2 low GPUs were skipped: their pods use other GPUs");
+    assert!(!careful.err.contains("would post"), "{}", careful.err);
     // Nothing is posted without --execute, even if the config file sets it.
-    let dry = score(
-        &scene,
-        &["low", "--control-api", &url, "--control-status", "low"],
-        &[],
-    )
-    .ok()
-    .says("use --execute to post 2 calls");
+    let dry = score(&scene, &[&low[..], &["--control-partial"]].concat(), &[])
+        .ok()
+        .says("use --execute to post 2 calls");
     assert_eq!(dry.err.matches("would post").count(), 2);
     let text = format!(
         "control: {{enabled: true, api_url: '{url}', status: low, execute: true, headers: {{X-Own: canary-2}}}}\n"
     );
     let config = file("control.yaml", &text);
     let config = config.to_str().unwrap();
-    let dry = score(&scene, &["--config", config, "-o", "json"], &[]).ok();
+    let with_config = ["--config", config, "--control-partial"];
+    let dry = score(&scene, &[&with_config[..], &["-o", "json"]].concat(), &[]).ok();
     assert!(
         dry.err.contains("nothing was posted") && dry.json().as_array().unwrap().len() == 4,
         "{}",
@@ -117,6 +121,7 @@ fn control_calls_need_execute_and_complete_data() {
             &url,
             "--control-status",
             "low",
+            "--control-partial",
             "--execute",
         ],
         &[],
@@ -139,7 +144,7 @@ fn control_calls_need_execute_and_complete_data() {
         let at = body["timestamp"].as_str().unwrap();
         // The body must match byte for byte.
         let expected = format!(
-            r#"{{"gpu_id":"GPU-controlled-0-{index}","pod":"{pod}","namespace":"controlled","hostname":"controlled-0","score":{:.1},"status":"{status}","timestamp":"{at}"}}"#,
+            r#"{{"gpu_id":"GPU-controlled-0-{index}","pod":"{pod}","namespace":"controlled","hostname":"controlled-0","score":{:.1},"status":"{status}","timestamp":"{at}","pod_gpu_count":4,"pod_low_gpu_count":2}}"#,
             expected_scores[index]
         );
         assert_eq!(request.body, expected);
@@ -150,12 +155,11 @@ fn control_calls_need_execute_and_complete_data() {
         assert!(at.len() == 20 && at.ends_with('Z'), "{at}");
     }
     // By default only idle GPUs are posted.
-    score(&scene, &["--control-api", &url, "--execute"], &[])
-        .ok()
-        .says("posted 1 of 1");
+    let post = ["--control-api", &url, "--control-partial", "--execute"];
+    score(&scene, &post, &[]).ok().says("posted 1 of 1");
     assert_eq!(control.take()[0].json()["status"], "idle");
     // Headers of the config file are sent only to the address of the config file.
-    score(&scene, &["--config", config, "--execute"], &[]).ok();
+    score(&scene, &[&with_config[..], &["--execute"]].concat(), &[]).ok();
     let headers = |requests: Vec<crate::mock_server::Request>| {
         requests
             .iter()
@@ -173,6 +177,7 @@ fn control_calls_need_execute_and_complete_data() {
             config,
             "--control-api",
             &control.url("/else"),
+            "--control-partial",
             "--execute",
         ],
         &[],
@@ -211,6 +216,7 @@ fn control_calls_need_execute_and_complete_data() {
             &bad.url("/x"),
             "--control-status",
             "idle",
+            "--control-partial",
             "--execute",
             "-o",
             "json",
@@ -234,6 +240,7 @@ fn control_calls_need_execute_and_complete_data() {
         &[
             "--control-api",
             &MockServer::always(202, "<html>").url("/x"),
+            "--control-partial",
             "--execute",
         ],
         &[],

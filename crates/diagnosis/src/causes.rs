@@ -89,6 +89,7 @@ pub(crate) const CAUSES: &[(&str, &str)] = &[
     ("policy-denied", "a policy rejects its pods"),
     ("pod-security", "Pod Security rejects its pods"),
     ("priority-class-missing", "its PriorityClass does not exist"),
+    ("namespace-terminating", "its namespace is being deleted"),
     ("pods-refused", "the API server rejects its pods"),
     ("scheduler-absent", "no scheduler handles its pods"),
     (
@@ -133,7 +134,7 @@ pub(crate) const CAUSES: &[(&str, &str)] = &[
     ),
     ("evicted-memory", "its node evicted it to reclaim memory"),
     ("preempted", "a higher-priority job took its place"),
-    ("node-lost", "its node does not respond"),
+    ("node-lost", "its node does not respond or was deleted"),
     (
         "node-drained",
         "its node was drained, or it was evicted through the API",

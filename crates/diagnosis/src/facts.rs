@@ -46,6 +46,8 @@ pub struct Facts<'f> {
     /// The job's Volcano queue. Volcano's scheduler reports only that pods are not scheduled, so
     /// the cause is derived from the queue.
     pub queue: Option<Queue>,
+    /// Whether the namespace is being deleted. False if it cannot be read.
+    pub namespace_terminating: bool,
     /// Start and deadline of the pods that hold the needed resources.
     pub holders: Vec<HolderTime>,
     /// Errors of devices around the end of the pod that ended first, as (device, XID).

@@ -52,7 +52,12 @@ pub fn waits_for_capacity(answer: &Answer) -> bool {
 pub fn diagnose(facts: &Facts<'_>) -> Answer {
     let job = facts.job;
     let state = State::from_job(job);
-    let (situation, causes) = situation(facts, &state);
+    let (situation, mut causes) = situation(facts, &state);
+    // A job that runs with all of its pods is not affected yet.
+    let is_affected = matches!(situation, Situation::Waiting | Situation::Dead);
+    if facts.namespace_terminating && is_affected {
+        causes.insert(0, refused::terminating(&job.namespace));
+    }
     let mut answer = Answer {
         situation,
         since: since(job, situation),
@@ -82,6 +87,11 @@ pub fn diagnose(facts: &Facts<'_>) -> Answer {
             .for_each(|help| help.proven = false);
     }
     answer
+        .causes
+        .iter_mut()
+        .flat_map(|cause| &mut cause.helps)
+        .for_each(|help| refused::without_rejected_edit(facts, help));
+    answer
         .not_evaluated
         .extend(facts.rank_answers.silent.iter().cloned());
     answer.stacks.clone_from(&facts.rank_answers.stacks);
@@ -93,13 +103,13 @@ pub fn diagnose(facts: &Facts<'_>) -> Answer {
         nodes: facts.known_nodes(),
         events: facts.events_word(),
     };
-    answer.sentence = match running::silence(facts) {
-        Some(silence) if answer.situation == Situation::Unknown => {
+    answer.sentence = match running::doubt(facts) {
+        Some(doubt) if answer.situation == Situation::Unknown && answer.causes.is_empty() => {
             let is_unasked = facts.rank_answers.places().is_empty();
             answer
                 .not_evaluated
                 .extend(is_unasked.then(|| running::missing_stacks_note(facts)));
-            format!("{} logged {silence}; the cause is unknown", job.name)
+            format!("{}{doubt}", job.name)
         }
         _ => answer::sentence(&job.name, &state, &answer),
     };
@@ -113,7 +123,7 @@ fn situation(facts: &Facts<'_>, state: &State) -> (Situation, Vec<Cause>) {
         Status::Terminating => (Situation::Dead, vec![dead::deleted(facts)]),
         Status::Paused => (Situation::Waiting, vec![waiting::paused(facts)]),
         Status::Pending => {
-            let causes = [unhealthy_devices(facts), waiting::causes(facts)].concat();
+            let causes = [unhealthy_hardware(facts), waiting::causes(facts)].concat();
             (Situation::Waiting, causes)
         }
         // Some pods of a running service may still have a problem: not ready, or not ended yet.
@@ -132,13 +142,13 @@ fn situation(facts: &Facts<'_>, state: &State) -> (Situation, Vec<Cause>) {
     }
 }
 
-/// Adds the unhealthy devices of a running job to its problems. Without another problem, it is
-/// unknown whether the device still works.
+/// Adds the missing nodes and unhealthy devices of a running job to its problems. Without another
+/// problem, it is unknown whether the pod or the device still works.
 fn with_unhealthy_devices(
     facts: &Facts<'_>,
     problem: Option<(Situation, Vec<Cause>)>,
 ) -> (Situation, Vec<Cause>) {
-    let unhealthy = unhealthy_devices(facts);
+    let unhealthy = unhealthy_hardware(facts);
     match problem {
         Some((situation, causes)) => (situation, [unhealthy, causes].concat()),
         None if unhealthy.is_empty() => (running::quiet(facts), unhealthy),
@@ -146,11 +156,11 @@ fn with_unhealthy_devices(
     }
 }
 
-/// Finds the pods that use unhealthy devices.
-fn unhealthy_devices(facts: &Facts<'_>) -> Vec<Cause> {
+/// Finds the pods on missing nodes and those that use unhealthy devices.
+fn unhealthy_hardware(facts: &Facts<'_>) -> Vec<Cause> {
     let pods = facts.job.current_pods().into_iter();
-    pods.filter_map(|pod| devices::unhealthy(facts, pod))
-        .collect()
+    let unhealthy = pods.filter_map(|pod| devices::unhealthy(facts, pod));
+    nodes::gone(facts).into_iter().chain(unhealthy).collect()
 }
 
 /// The gap in the answer when the devices of a running job have no metrics.

@@ -1,10 +1,13 @@
 //! Compares a pod with a node as the scheduler does, but returns all obstacles instead of the
 //! first.
 
-use gpuctl_core::model::Node;
+use super::answer::Cause;
+use super::facts::Facts;
 use gpuctl_core::model::counting::capacity::{Amounts, lacking};
 use gpuctl_core::model::counting::device_claims::device_class;
 use gpuctl_core::model::facts::resource::is_device;
+use gpuctl_core::model::facts::state::pod_name;
+use gpuctl_core::model::{Node, Pod};
 use gpuctl_manifest::render::PodRules;
 
 /// The name of a cause, and the label, taint or resource that it is about.
@@ -47,6 +50,26 @@ pub fn node_obstacles(
             .map(|resource| (insufficient(&resource), Some(resource))),
     );
     obstacles
+}
+
+/// Finds pods that run on nodes without an object. Until the garbage collector deletes such a pod,
+/// its status says that it runs. Returns no cause if the user cannot list nodes.
+pub(crate) fn gone(facts: &Facts<'_>) -> Vec<Cause> {
+    let Some(nodes) = facts.listed() else {
+        return Vec::new();
+    };
+    let cause = |pod: &&Pod| {
+        let name = pod.node.as_ref().filter(|_| !pod.ended())?;
+        if nodes.iter().any(|node| node.name == *name) {
+            return None;
+        }
+        let text = format!(
+            "node {name} of {} no longer exists; the pod is deleted soon",
+            pod_name(pod)
+        );
+        Some(Cause::new("node-lost", text, "inventory"))
+    };
+    facts.job.current_pods().iter().filter_map(cause).collect()
 }
 
 /// Returns the name of the cause for a taint with this key.

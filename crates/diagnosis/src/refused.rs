@@ -1,7 +1,7 @@
 //! Explains why pods were not created: the API server rejected them, and their controller recorded
 //! its message.
 
-use super::answer::Cause;
+use super::answer::{Cause, Help};
 use super::facts::Facts;
 use gpuctl_core::model::contract::refusal::RefusalCause;
 
@@ -50,6 +50,7 @@ pub(super) fn cause(facts: &Facts<'_>, message: &str) -> Cause {
             "policy-denied",
             format!("a policy rejects its pods: {}", tail(message)),
         ),
+        Some(RefusalCause::NamespaceTerminating) => terminating(namespace).when(time),
         Some(RefusalCause::NoServiceAccount) => no_service_account(namespace, message).when(time),
         Some(RefusalCause::NoPriorityClass) => {
             let class = after(message, "no PriorityClass with name ").unwrap_or("of its pods");
@@ -63,6 +64,15 @@ pub(super) fn cause(facts: &Facts<'_>, message: &str) -> Cause {
             format!("the API server rejects its pods: {}", tail(message)),
         ),
     }
+}
+
+/// The cause of a job in a namespace that is being deleted. Nothing can be created in it.
+pub(super) fn terminating(namespace: &str) -> Cause {
+    let text = format!("namespace {namespace} is being deleted, so no pods can be created in it");
+    Cause::new("namespace-terminating", text, "job").helps(
+        "submit it in another namespace; the conditions show what delays the deletion",
+        Some(format!("kubectl get namespace {namespace} -o yaml")),
+    )
 }
 
 fn no_service_account(namespace: &str, message: &str) -> Cause {
@@ -106,11 +116,41 @@ fn jobs_of(namespace: &str) -> String {
     format!("gpuctl get jobs -n {namespace}")
 }
 
+/// Beginning of the command that changes an object which gpuctl did not create.
+const EDIT: &str = "kubectl edit ";
+/// Kinds whose pods no change of the object replaces. Every kind whose name ends in `job` is one
+/// too, except cron jobs: the API server or the operator rejects the change, or ignores it.
+const IMMUTABLE: [&str; 7] = [
+    "pod",
+    "jobset",
+    "replicaset",
+    "replicationcontroller",
+    "workflow",
+    "taskrun",
+    "pipelinerun",
+];
+
+/// Replaces a command that the API server would reject: the pod template of a Job and the
+/// containers of a Pod are immutable.
+pub(super) fn without_rejected_edit(facts: &Facts<'_>, help: &mut Help) {
+    let kind = facts.subject.kind.as_str();
+    let is_immutable =
+        IMMUTABLE.contains(&kind) || (kind.ends_with("job") && !kind.ends_with("cronjob"));
+    let is_edit = |command: &String| command.starts_with(EDIT);
+    if is_immutable && help.command.as_ref().is_some_and(is_edit) {
+        help.command = None;
+        help.text = format!(
+            "{} (delete the {kind} and create it again with this change, because it is immutable)",
+            help.text
+        );
+    }
+}
+
 /// Returns the command that submits the job with one field changed.
 pub(super) fn set(facts: &Facts<'_>, field: &str) -> String {
     if !facts.subject.is_managed {
         return format!(
-            "kubectl edit {}/{} -n {}",
+            "{EDIT}{}/{} -n {}",
             facts.subject.kind, facts.job.name, facts.job.namespace
         );
     }

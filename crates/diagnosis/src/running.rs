@@ -6,7 +6,7 @@ use super::facts::{Facts, RunningFacts};
 use super::{bottlenecks, ranks};
 use gpuctl_core::model::{Job, JobKind};
 use gpuctl_core::stats::exporters::dialect::Quantity;
-use gpuctl_core::stats::score::peers::{Deviation, ThrottleReason, throttled_by};
+use gpuctl_core::stats::score::peers::{Deviation, PeerReport, ThrottleReason, throttled_by};
 
 /// Returns the problem of a running job, or `None` if it has none.
 pub(super) fn causes(facts: &Facts<'_>) -> Option<(Situation, Vec<Cause>)> {
@@ -81,14 +81,44 @@ fn stuck(facts: &Facts<'_>, running: &RunningFacts) -> Option<Cause> {
     ranks::standstill(facts)
 }
 
-/// Returns the situation of a job without a known problem. A job that has logged no step for a long
-/// time may have stalled.
+/// Returns the situation of a job without a known problem. It is unknown if some evidence
+/// contradicts progress.
 pub(super) fn quiet(facts: &Facts<'_>) -> Situation {
-    if silence(facts).is_some() {
+    if doubt(facts).is_some() {
         Situation::Unknown
     } else {
         Situation::Fine
     }
+}
+
+/// Describes evidence against progress that proves no cause. The text continues a sentence that
+/// starts with the name of the job.
+pub(super) fn doubt(facts: &Facts<'_>) -> Option<String> {
+    if let Some(silence) = silence(facts) {
+        return Some(format!(" logged {silence}; the cause is unknown"));
+    }
+    // GPUs of a service spin while it waits for requests.
+    let running = facts
+        .running
+        .as_ref()
+        .filter(|_| facts.job.kind == JobKind::Training)?;
+    // Steps that continue in the log prove progress, whatever the power is.
+    if running.cadence.is_some() {
+        return None;
+    }
+    let report = &running.report;
+    if report.spinning.len() * 2 > report.sampled {
+        return Some(format!(
+            ": {}, too little for work; its log has no steps, so it is unknown whether it makes \
+             progress",
+            spinning(report)
+        ));
+    }
+    let node = report.silent_nodes.first()?;
+    Some(format!(
+        ": the GPUs of {node} have had no metrics for two minutes, while others have; its log has \
+         no steps, so it is unknown whether it makes progress"
+    ))
 }
 
 /// Describes how long ago a training logged its last step. Returns `None` if it makes progress or
@@ -117,16 +147,20 @@ fn with(cause: Cause, silence: Option<String>) -> Cause {
     }
 }
 
-fn hang(facts: &Facts<'_>, running: &RunningFacts) -> Cause {
-    let report = &running.report;
+/// Describes the devices that are fully utilized with little power.
+fn spinning(report: &PeerReport) -> String {
     let watts = report
         .spinning_watts
         .map_or(String::new(), |watts| format!(" at {watts:.0} W"));
-    let text = format!(
-        "{} of {} GPUs show full utilization{watts}: they wait in a collective",
+    format!(
+        "{} of {} GPUs show full utilization{watts}",
         report.spinning.len(),
         report.sampled
-    );
+    )
+}
+
+fn hang(facts: &Facts<'_>, running: &RunningFacts) -> Cause {
+    let text = format!("{}: they wait in a collective", spinning(&running.report));
     let Some(device) = running.blocking_device() else {
         return Cause::new("collective-hang", text, "prometheus")
             .helps("see the stack traces of its ranks", Some(stacks(facts)));

@@ -1,6 +1,7 @@
 //! Tests of causes that the test cluster cannot produce, with real messages of queues, rejected
 //! pods and ended pods.
 
+use super::answer::Help;
 use super::*;
 use gpuctl_core::model::{
     Container, ContainerEnd, Event, Nodes, Pod, PodPhase, QueuePosition, QueueVerdict,
@@ -18,15 +19,35 @@ fn diagnose_with_events(
     running: Option<RunningFacts>,
     rank_answers: RankAnswers,
 ) -> Answer {
+    diagnose_on_nodes(&Nodes::Hidden, events, job, running, rank_answers)
+}
+
+fn diagnose_on_nodes(
+    nodes: &Nodes,
+    events: &[Event],
+    job: &Job,
+    running: Option<RunningFacts>,
+    rank_answers: RankAnswers,
+) -> Answer {
     let subject = Subject {
         kind: "training".to_owned(),
         is_managed: true,
     };
     diagnose(&Facts {
-        now: NOW.parse().unwrap(),
-        subject: &subject,
-        job,
         events: Some(events),
+        nodes,
+        running,
+        rank_answers,
+        ..facts(&subject, job)
+    })
+}
+
+fn facts<'f>(subject: &'f Subject, job: &'f Job) -> Facts<'f> {
+    Facts {
+        now: NOW.parse().unwrap(),
+        subject,
+        job,
+        events: Some(&[]),
         pending: None,
         nodes: &Nodes::Hidden,
         capacity: None,
@@ -34,12 +55,13 @@ fn diagnose_with_events(
         devices: gpuctl_core::model::counting::device_claims::DeviceClaims::None,
         quotas: Vec::new(),
         queue: None,
+        namespace_terminating: false,
         holders: Vec::new(),
         faults: Vec::new(),
-        running,
+        running: None,
         last_messages: Vec::new(),
-        rank_answers,
-    })
+        rank_answers: RankAnswers::default(),
+    }
 }
 
 fn cause_words(job: &Job) -> Vec<&'static str> {
@@ -131,7 +153,82 @@ fn rejections_are_distinguished() {
         ),
         ["webhook-down"]
     );
+    // k8s.io/apiserver, pkg/admission/plugin/namespace/lifecycle/admission.go.
+    let terminating = "pods \"t-0-x\" is forbidden: unable to create new content in namespace a \
+                       because it is being terminated";
+    assert_eq!(refused(terminating), ["namespace-terminating"]);
     assert_eq!(refused("something that nobody has seen"), ["pods-refused"]);
+}
+
+/// The pod template of a Job is immutable, so the API server rejects `kubectl edit`.
+#[test]
+fn foreign_jobs_are_not_edited() {
+    let message = "pods \"t-0-x\" is forbidden: failed quota: team: must specify cpu for: main";
+    let job = Job {
+        create_failure: Some(message.into()),
+        ..job(Vec::new())
+    };
+    let help = |kind: &str, is_managed| {
+        let subject = Subject {
+            kind: kind.to_owned(),
+            is_managed,
+        };
+        let mut help = Help {
+            text: "set the CPU".to_owned(),
+            command: Some(refused::set(&facts(&subject, &job), "resources.cpu=8")),
+            proven: false,
+        };
+        refused::without_rejected_edit(&facts(&subject, &job), &mut help);
+        help
+    };
+    for kind in ["job", "pod", "jobset", "pytorchjob", "replicaset"] {
+        let help = help(kind, false);
+        assert_eq!(help.command, None, "{kind}");
+        assert!(help.text.contains("create it again"), "{}", help.text);
+    }
+    for kind in ["deployment", "statefulset", "cronjob", "notebook"] {
+        let edit = format!("kubectl edit {kind}/t -n a");
+        assert_eq!(help(kind, false).command, Some(edit));
+    }
+    let command = help("training", true).command.unwrap();
+    assert!(command.starts_with("gpuctl apply"), "{command}");
+}
+
+#[test]
+fn terminating_namespace_explains_missing_pods() {
+    let subject = Subject {
+        kind: "training".to_owned(),
+        is_managed: true,
+    };
+    let answer = |job: &Job| {
+        let answer = diagnose(&Facts {
+            namespace_terminating: true,
+            ..facts(&subject, job)
+        });
+        let words: Vec<_> = answer.causes.iter().map(|cause| cause.word).collect();
+        (answer.situation, words)
+    };
+    assert_eq!(
+        answer(&job(Vec::new())),
+        (Situation::Waiting, vec!["namespace-terminating"])
+    );
+    let deleted = Job {
+        deleting: true,
+        ..job(Vec::new())
+    };
+    let words = vec!["namespace-terminating", "deleted"];
+    assert_eq!(answer(&deleted), (Situation::Dead, words));
+    let running = Pod {
+        phase: PodPhase::Running,
+        ready: true,
+        node: Some("n".into()),
+        ..Pod::default()
+    };
+    assert_eq!(
+        answer(&job(vec![running])),
+        (Situation::Fine, Vec::new()),
+        "a pod that still runs"
+    );
 }
 
 fn ended(rank: u32, second: i64, code: i32, reason: &str) -> Pod {
@@ -319,6 +416,98 @@ fn running_and_finished_jobs_have_no_cause() {
         }),
         ["paused"]
     );
+}
+
+/// 7 of 8 GPUs at 100 % and 72 W contradict "fine", even if the log has no steps.
+#[test]
+fn spinning_devices_without_steps_are_unknown() {
+    use gpuctl_core::model::JobKind;
+    use gpuctl_core::stats::logs::progress::Cadence;
+    use gpuctl_core::stats::score::peers::PeerReport;
+    let answer = |kind, report: PeerReport, cadence| {
+        let pod = Pod {
+            phase: PodPhase::Running,
+            ready: true,
+            node: Some("n".into()),
+            ..Pod::default()
+        };
+        let job = Job {
+            kind,
+            ..job(vec![pod])
+        };
+        let running = RunningFacts {
+            report,
+            cadence,
+            ..RunningFacts::default()
+        };
+        let answer = diagnosed(&job, Some(running), RankAnswers::default());
+        (answer.situation, answer.sentence)
+    };
+    let spinning = |devices: usize| PeerReport {
+        sampled: 8,
+        spinning: (0..devices).collect(),
+        spinning_watts: Some(72.0),
+        ..PeerReport::default()
+    };
+    let (situation, sentence) = answer(JobKind::Training, spinning(7), None);
+    assert_eq!(situation, Situation::Unknown);
+    assert_eq!(
+        sentence,
+        "t: 7 of 8 GPUs show full utilization at 72 W, too little for work; its log has no steps, \
+         so it is unknown whether it makes progress"
+    );
+    // 4 of 8 are not a majority.
+    assert_eq!(
+        answer(JobKind::Training, spinning(4), None).0,
+        Situation::Fine
+    );
+    assert_eq!(
+        answer(JobKind::Inference, spinning(8), None).0,
+        Situation::Fine
+    );
+    let last = NOW.parse().unwrap();
+    let steps = Some(Cadence { last, seconds: 9.0 });
+    assert_eq!(
+        answer(JobKind::Training, spinning(8), steps).0,
+        Situation::Fine
+    );
+    let silent = PeerReport {
+        sampled: 8,
+        silent_nodes: vec!["gpu-3".into()],
+        ..PeerReport::default()
+    };
+    let (situation, sentence) = answer(JobKind::Training, silent, None);
+    assert_eq!(situation, Situation::Unknown);
+    assert!(sentence.starts_with("t: the GPUs of gpu-3 have had no metrics"));
+}
+
+#[test]
+fn running_pod_without_a_node_object_is_unknown() {
+    use gpuctl_core::model::Node;
+    let pod = Pod {
+        phase: PodPhase::Running,
+        node: Some("gpu-9".into()),
+        ready: true,
+        ..Pod::default()
+    };
+    let job = job(vec![pod]);
+    let answer = |nodes: Nodes| diagnose_on_nodes(&nodes, &[], &job, None, RankAnswers::default());
+    let node = |name: &str| Node {
+        name: name.into(),
+        ..Node::default()
+    };
+    let gone = answer(Nodes::Listed(vec![node("gpu-1")]));
+    assert_eq!(gone.situation, Situation::Unknown);
+    assert_eq!(gone.causes[0].word, "node-lost");
+    assert!(gone.sentence.contains("node gpu-9"), "{}", gone.sentence);
+    assert_eq!(
+        answer(Nodes::Listed(vec![node("gpu-9")])).situation,
+        Situation::Fine
+    );
+    // A published copy may be outdated.
+    let published = Nodes::Published(vec![node("gpu-1")]);
+    assert_eq!(answer(published).causes.len(), 0);
+    assert_eq!(answer(Nodes::Hidden).causes.len(), 0);
 }
 
 /// Diagnoses a training without new log lines. The ranks' responses determine the rank that its

@@ -36,12 +36,13 @@ use crate::cli::args::selection::JobSelection;
   gpuctl why deployment/web          a workload that gpuctl did not create
   gpuctl why llama3-8b --stacks      what code each of its ranks is executing
   gpuctl why 'sweep-*' --status failed      each failed job of a sweep
-  gpuctl why --all                   every waiting or failed job"
+  gpuctl why --all                   every job that waits, failed, hangs or is slow"
 )]
 pub(crate) struct WhyArgs {
     #[command(flatten)]
     pub jobs: JobSelection,
-    /// Explain every waiting or failed job, largest first
+    /// Explain every gpuctl job that waits, failed, hangs or is slow, grouped by cause; without -n
+    /// in all namespaces
     #[arg(long)]
     pub all: bool,
     /// Ask the job's NCCL (2.24 or later) which ranks respond, by querying port 28028 of at most

@@ -5,7 +5,8 @@ use clap_complete::engine::{ArgValueCandidates, CompletionCandidate};
 
 use crate::cli::args::format::OneFormat;
 use crate::cli::args::output::output_format;
-use crate::config::KEYS;
+use crate::cli::candidates::context_names;
+use crate::config::{KEYS, SettingKey, SettingPath};
 
 /// Show the current settings (precedence: flags, environment, config file, defaults)
 #[derive(Args, Debug)]
@@ -27,6 +28,7 @@ pub(crate) struct View {
 #[command(after_help = "Examples:
   gpuctl config set prometheus.url http://prometheus.example.com:9090
   gpuctl config set thresholds.low_utilization 25
+  gpuctl config set contexts.lab.prometheus.url http://lab.example.com:9090
   pass show ai-key | gpuctl config set ai.api_key -")]
 pub(crate) struct Set {
     /// Setting, such as prometheus.url
@@ -71,8 +73,20 @@ pub(crate) struct UnsetSetting {
     pub output: OneFormat,
 }
 
+/// Completes settings, and settings of the contexts of the kubeconfig.
 pub(crate) fn keys() -> Vec<CompletionCandidate> {
-    KEYS.iter()
-        .map(|key| CompletionCandidate::new(key.name).help(Some(key.description.into())))
-        .collect()
+    let candidate = |name: String, key: &SettingKey| {
+        CompletionCandidate::new(name).help(Some(key.description.into()))
+    };
+    let mut candidates: Vec<CompletionCandidate> = KEYS
+        .iter()
+        .map(|key| candidate(key.name.to_owned(), key))
+        .collect();
+    for context in context_names() {
+        let context = context.get_value().to_string_lossy().into_owned();
+        let keys = SettingPath::keys_of_contexts();
+        candidates
+            .extend(keys.map(|key| candidate(SettingPath::name_in_context(key, &context), key)));
+    }
+    candidates
 }

@@ -8,7 +8,8 @@ use crate::cli::args::output::output_format;
 /// Check the cluster, Prometheus, and the GPU software of every node, and suggest fixes
 ///
 /// For each GPU node, it names the first broken component: the driver, container toolkit, device
-/// plugin, feature discovery, exporter or scrape.
+/// plugin, feature discovery, exporter or scrape. A broken node, a lost GPU and a GPU with a fault
+/// fail the check `node-health`; a cordoned node does not.
 #[derive(Args, Debug)]
 #[command(
     after_help = "The last line is the verdict (`verdict` in JSON), which decides the exit code:

@@ -143,6 +143,9 @@ pub(crate) struct OutboundArgs {
     /// Also post GPUs whose pods serve requests (vLLM, SGLang, TGI, Triton)
     #[arg(long, help_heading = "Control options")]
     pub control_serving: bool,
+    /// Also post low GPUs of pods that use their other GPUs
+    #[arg(long, help_heading = "Control options")]
+    pub control_partial: bool,
     /// Actually send the requests
     #[arg(long, help_heading = "Control options")]
     pub execute: bool,

@@ -23,7 +23,8 @@ use crate::observe::progress::read_progress;
 use crate::selection::own_name;
 use gpuctl_cluster::{Connection, JobFilter, Selection};
 use gpuctl_core::error::Error;
-use gpuctl_core::model::{GpuCount, Job, Readings, State, Status};
+use gpuctl_core::model::facts::held_type::{held_type, nodes_with_gpus_of};
+use gpuctl_core::model::{GpuCount, Job, Node, Readings, State, Status};
 use gpuctl_core::stats::exporters::dialect::Quantity;
 use gpuctl_manifest::render::label_value;
 use gpuctl_view::Format;
@@ -112,17 +113,14 @@ impl JobListing<'_> {
         }
         let jobs = select_jobs(self.args, selection.jobs, &self.selector);
         let total = jobs.len();
-        let jobs = self.page.select(jobs);
+        let mut jobs = self.page.select(jobs);
         let progress = if self.args.no_progress {
             BTreeMap::new()
         } else {
             read_progress(self.connection, &jobs, self.context.now()).await
         };
-        let row = |(index, (mut job, state)): (usize, (Job, State))| {
-            if job.gpu_type.is_none() {
-                let held_types = |readings| live::gpu_types_of(readings, &job);
-                job.gpu_type = readings.as_ref().and_then(held_types);
-            }
+        self.add_types(&mut jobs, readings.as_ref()).await;
+        let row = |(index, (job, state)): (usize, (Job, State))| {
             let figures = readings
                 .as_ref()
                 .map(|readings| live::figures_of(readings, &job));
@@ -140,6 +138,26 @@ impl JobListing<'_> {
             coverage: readings.as_ref().map(Coverage::from),
             absent,
         })
+    }
+
+    /// Sets the type of jobs that name none: the types of the held GPUs according to exporters, or
+    /// else the type of the nodes of the job's pods.
+    async fn add_types(&self, jobs: &mut [(Job, State)], readings: Option<&Readings>) {
+        for (job, _) in jobs.iter_mut().filter(|(job, _)| job.gpu_type.is_none()) {
+            job.gpu_type = readings.and_then(|readings| live::gpu_types_of(readings, job));
+        }
+        let lacks_type =
+            |job: &Job| job.gpu_type.is_none() && nodes_with_gpus_of(job).next().is_some();
+        if self.format == Format::Name || !jobs.iter().any(|(job, _)| lacks_type(job)) {
+            return;
+        }
+        // The list is useful without the types, so ignore a failure to read nodes.
+        let nodes = self.connection.nodes().list().await.unwrap_or_default();
+        let all = nodes.all().iter().map(|node| (node.name.as_str(), node));
+        let by_name: BTreeMap<&str, &Node> = all.collect();
+        for (job, _) in jobs.iter_mut().filter(|(job, _)| lacks_type(job)) {
+            job.gpu_type = held_type(job, &by_name);
+        }
     }
 
     /// Reads jobs and their live metrics concurrently.

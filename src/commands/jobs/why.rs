@@ -14,7 +14,7 @@ use crate::observe::why_subject;
 use crate::selection;
 use gpuctl_cluster::{Connection, JobFilter};
 use gpuctl_core::error::{Error, ErrorKind};
-use gpuctl_core::model::{Job, State, Status};
+use gpuctl_core::model::{GpuCount, Job, State, Status};
 use gpuctl_diagnosis::Situation;
 use gpuctl_view::jobs::why::{WhyRow, item, text};
 use gpuctl_view::jobs::why_list;
@@ -134,9 +134,11 @@ async fn diagnose_all_jobs(
         })
         .await?;
     lookup::check_empty(connection, namespace, selection.jobs.is_empty()).await?;
-    if let Some(unseen) = selection.unseen() {
-        context.terminal.warn_missing_permission(&unseen);
+    let unseen = selection.unseen();
+    if let Some(unseen) = &unseen {
+        context.terminal.warn_missing_permission(unseen);
     }
+    let (is_partial, total) = (unseen.is_some(), selection.jobs.len());
     let mut jobs: Vec<Job> = selection
         .jobs
         .into_iter()
@@ -148,11 +150,15 @@ async fn diagnose_all_jobs(
         why::diagnose_all(connection, jobs, RankQueries::default(), context).await?;
     diagnosed.retain(|diagnosed_job| diagnosed_job.answer.situation != Situation::Fine);
     let rows: Vec<WhyRow<'_>> = diagnosed.iter().map(row).collect();
-    if rows.is_empty() {
-        context
-            .terminal
-            .report("no jobs are waiting or have failed");
-    }
+    let place = match namespace {
+        Some(namespace) => format!("namespace {namespace}"),
+        None if is_partial => "the namespaces that you can read".to_owned(),
+        None => "all namespaces".to_owned(),
+    };
+    context.terminal.note(&format!(
+        "gpuctl jobs with a problem: {} of {total} in {place}",
+        rows.len()
+    ));
     let answer = document(format, &why_list::list(&rows));
     let style = context.terminal.style();
     context
@@ -161,13 +167,13 @@ async fn diagnose_all_jobs(
     Ok(ExitCode::SUCCESS)
 }
 
-/// Returns true if a job may have a problem. False for jobs that run normally, have finished or are
-/// paused.
+/// Returns true if a job may have a problem. False for jobs that have finished or are paused, and
+/// for those that run without GPUs, which nothing measures.
 fn may_have_problem(job: &Job) -> bool {
     let state = State::from_job(job);
     match state.status {
         Status::Succeeded | Status::Paused => false,
-        Status::Running => state.reason.is_some(),
+        Status::Running => state.reason.is_some() || job.gpus_held() > GpuCount::ZERO,
         _ => true,
     }
 }

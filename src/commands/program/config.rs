@@ -7,10 +7,12 @@ use serde_json::Value;
 
 use crate::cli::program::config::{GetSetting, Set, UnsetSetting, View};
 use crate::config::{
-    self, Config, KEYS, Origin, SettingKey, ValueKind as SessionOptions, default_path, nearest, set,
+    self, Config, KEYS, Origin, SettingKey, SettingPath, ValueKind as SessionOptions, default_path,
+    nearest, set,
 };
 use crate::context::Context;
 use crate::deploy::inputs;
+use gpuctl_cluster::Connection;
 use gpuctl_core::error::{Error, ErrorKind};
 use gpuctl_view::document;
 use gpuctl_view::program::config as view;
@@ -28,11 +30,12 @@ pub(crate) async fn view(args: &View, context: &Context) -> Result<ExitCode, Err
     // Warn about an invalid setting and print the others.
     let has_error = Cell::new(false);
     let settings = KEYS.iter().map(|key| {
-        setting(key, &config, context).unwrap_or_else(|error| {
+        let path = SettingPath { key, context: None };
+        setting(&path, &config, context).unwrap_or_else(|error| {
             context.terminal.warn(&error.to_string());
             has_error.set(true);
             Setting {
-                name: key.name,
+                name: key.name.to_owned(),
                 value: Value::Null,
                 origin: "default".to_owned(),
                 secret: key.secret,
@@ -63,14 +66,16 @@ pub(crate) async fn view(args: &View, context: &Context) -> Result<ExitCode, Err
 }
 
 /// Looks up the value and the origin of a setting. Fails if the value is invalid.
-fn setting(
-    key: &'static SettingKey,
-    config: &Config,
-    context: &Context,
-) -> anyhow::Result<Setting> {
-    let (value, origin) = match context.flag(key.name) {
-        Some(value) => (value, Origin::Flag),
-        None => config.find(key)?,
+fn setting(path: &SettingPath, config: &Config, context: &Context) -> anyhow::Result<Setting> {
+    let key = path.key;
+    let (value, origin) = match (&path.context, context.flag(key.name)) {
+        // The setting of a context is what the file contains, even for the current context.
+        (Some(_), _) => match config.file.value_at(path)? {
+            Some(value) => (value, Origin::File),
+            None => (Value::Null, Origin::Default),
+        },
+        (None, Some(value)) => (value, Origin::Flag),
+        (None, None) => config.find(key)?,
     };
     let origin = match origin {
         Origin::Flag => format!("flag {}", key.flag),
@@ -84,27 +89,45 @@ fn setting(
     // The environment variable of a `*_file` key holds the secret itself instead of a path.
     let secret = key.secret || (key.name.ends_with("_file") && origin.starts_with("environment"));
     Ok(Setting {
-        name: key.name,
+        name: path.name(),
         value,
         origin,
         secret,
     })
 }
 
-fn find_key(name: &str) -> Result<&'static SettingKey, Error> {
-    SettingKey::find(name).ok_or_else(|| {
+fn find_path(name: &str) -> Result<SettingPath, Error> {
+    SettingPath::find(name).ok_or_else(|| {
+        if name.chars().any(char::is_control) {
+            return Error::usage("the name of a setting must not contain control characters");
+        }
         let error = Error::usage(format!("`{name}` is not a setting"));
         match nearest(name, KEYS.iter().map(|key| key.name)) {
             Some(suggestion) => error.hint(format!("did you mean `{suggestion}`?")),
+            None if name.starts_with("contexts.") => error.hint(
+                "use contexts.NAME.SECTION.KEY with a section `cluster`, `prometheus` or `safety`",
+            ),
             None => error.hint("`gpuctl config view` lists all settings"),
         }
     })
 }
 
+/// Warns about a setting of a context that the kubeconfig does not have.
+fn warn_of_unknown_context(path: &SettingPath, context: &Context) {
+    let names = Connection::contexts(&context.access).map(|(names, _)| names);
+    if let (Some(name), Ok(names)) = (&path.context, names)
+        && !names.contains(name)
+    {
+        context
+            .terminal
+            .warn(&format!("the kubeconfig has no context `{name}`"));
+    }
+}
+
 pub(crate) async fn get(args: &GetSetting, context: &Context) -> Result<ExitCode, Error> {
     context.terminal.set_format(args.output.into());
-    let key = find_key(&args.key)?;
-    let setting = setting(key, &context.config()?, context).map_err(Error::usage)?;
+    let path = find_path(&args.key)?;
+    let setting = setting(&path, &context.config()?, context).map_err(Error::usage)?;
     let text = match setting.value {
         Value::Null => "\n".to_owned(),
         _ => format!("{}\n", setting.shown()),
@@ -117,9 +140,9 @@ pub(crate) async fn get(args: &GetSetting, context: &Context) -> Result<ExitCode
 
 pub(crate) async fn unset(args: &UnsetSetting, context: &Context) -> Result<ExitCode, Error> {
     context.terminal.set_format(args.output.into());
-    let key = find_key(&args.key)?;
-    let (path, was_set) = config::unset(context.config_file(), key).map_err(Error::usage)?;
-    let setting = setting(key, &context.config()?, context).map_err(Error::usage)?;
+    let place = find_path(&args.key)?;
+    let (path, was_set) = config::unset(context.config_file(), &place).map_err(Error::usage)?;
+    let setting = setting(&place, &context.config()?, context).map_err(Error::usage)?;
     let action = if was_set {
         "removed from"
     } else {
@@ -129,7 +152,11 @@ pub(crate) async fn unset(args: &UnsetSetting, context: &Context) -> Result<Exit
         Value::Null => "no value".to_owned(),
         _ => format!("{} ({})", setting.shown(), setting.origin),
     };
-    let text = format!("{} {action} {}: now {value}\n", key.name, path.display());
+    let text = format!(
+        "{} {action} {}: now {value}\n",
+        setting.name,
+        path.display()
+    );
     context
         .terminal
         .print(&document(args.output.into(), &view::one(&setting)).unwrap_or(text))?;
@@ -138,25 +165,27 @@ pub(crate) async fn unset(args: &UnsetSetting, context: &Context) -> Result<Exit
 
 pub(crate) async fn write(args: &Set, context: &Context) -> Result<ExitCode, Error> {
     context.terminal.set_format(args.output.into());
-    let key = find_key(&args.key)?;
+    let place = find_path(&args.key)?;
+    let key = place.key;
     if key.kind == SessionOptions::Map {
         return Err(Error::usage(format!(
             "`{}` is a map; edit the file by hand",
-            key.name
+            place.name()
         )));
     }
     let value = parse_value(key, &args.value)?;
-    let path = set(context.config_file(), key, &value).map_err(Error::usage)?;
+    let path = set(context.config_file(), &place, &value).map_err(Error::usage)?;
     let (_, origin) = context.config()?.find(key).map_err(Error::usage)?;
+    warn_of_unknown_context(&place, context);
     let setting = Setting {
-        name: key.name,
+        name: place.name(),
         value,
         origin: format!("file {}", path.display()),
         secret: key.secret,
     };
     let text = format!(
         "{} set to {} in {}\n",
-        key.name,
+        setting.name,
         setting.shown(),
         path.display()
     );

@@ -2,7 +2,7 @@
 //! responses do not change scores.
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use anyhow::anyhow;
@@ -20,10 +20,11 @@ use crate::outbound::sent_messages::SentMessages;
 use crate::outbound::{Caller, OutboundCall, RetryPolicy};
 use gpuctl_cluster::read_only;
 use gpuctl_core::error::{Error, ErrorName};
+use gpuctl_core::model::facts::reading::PodKey;
 use gpuctl_core::stats::score::ai_question;
 use gpuctl_core::stats::score::opinion;
 use gpuctl_core::stats::score::opinion::{Activity, Opinion};
-use gpuctl_core::stats::score::selection::Scored;
+use gpuctl_core::stats::score::selection::{PodDeviceCount, Scored, devices_by_pod};
 use gpuctl_core::stats::score::value::{Band, Thresholds};
 use gpuctl_view::score::list::{control_body, item};
 use gpuctl_view::score::message::message;
@@ -239,17 +240,18 @@ pub(crate) async fn control(
     is_ending: &Cell<bool>,
     context: &Context,
 ) -> Result<(), Error> {
-    let (complete, incomplete) = low_devices(plan, analysis);
+    let pods = devices_by_pod(&analysis.devices);
+    let low = low_devices(plan, analysis, &pods);
     let shown_address = plan.address.origin();
-    if !incomplete.is_empty() {
-        context.terminal.warn(&format!(
-            "{} low GPUs were skipped: their data is incomplete or covers less than the window",
-            incomplete.len()
-        ));
-    }
-    let bodies: Vec<String> = complete
+    warn_of_skipped(&low, context);
+    let bodies: Vec<String> = low
+        .complete
         .iter()
-        .map(|device| control_body(device, analysis.at))
+        .map(|device| {
+            let pod = device.reading.holders.first();
+            let count = pod.and_then(|pod| pods.get(pod)).copied();
+            control_body(device, count.unwrap_or_default(), analysis.at)
+        })
         .collect();
     if !plan.execute {
         bodies.iter().for_each(|body| {
@@ -289,11 +291,35 @@ pub(crate) async fn control(
         .fold(error, Error::cause))
 }
 
-/// Selects low-scoring devices. Returns devices with incomplete data separately.
+/// Low devices that a control system may reclaim, and those that it may not.
+struct LowDevices<'a> {
+    complete: Vec<&'a Scored>,
+    incomplete: usize,
+    /// Devices of pods that use other devices.
+    partial: usize,
+}
+
+fn warn_of_skipped(low: &LowDevices<'_>, context: &Context) {
+    let warn = |devices: usize, reason: &str| {
+        if devices > 0 {
+            let message = format!("{devices} low GPUs were skipped: {reason}");
+            context.terminal.warn(&message);
+        }
+    };
+    let reason = "their data is incomplete or covers less than the window";
+    warn(low.incomplete, reason);
+    let reason = "their pods use other GPUs, or the use of these is unknown \
+                  (--control-partial posts them)";
+    warn(low.partial, reason);
+}
+
+/// Selects low-scoring devices. A control system may end the whole pod, so the devices of a pod
+/// with a busy or unmeasured device are excluded by default.
 fn low_devices<'a>(
     plan: &ControlPlan,
     analysis: &'a Analysis,
-) -> (Vec<&'a Scored>, Vec<&'a Scored>) {
+    pods: &BTreeMap<&PodKey, PodDeviceCount>,
+) -> LowDevices<'a> {
     let Thresholds { idle, low, .. } = analysis.rules.thresholds;
     let limit = if plan.only_idle { idle } else { low };
     // Exclude serving pods by default: an idle server may receive a request at any moment.
@@ -303,11 +329,22 @@ fn low_devices<'a>(
             && !is_serving(device)
             && (!plan.only_idle || device.score.band == Band::Idle)
     };
-    analysis
+    let uses_others = |device: &&Scored| {
+        let mut counts = device.reading.holders.iter().map(|pod| pods.get(pod));
+        !plan.with_partial && counts.any(|count| count.is_none_or(|count| count.low < count.all))
+    };
+    let (complete, incomplete): (Vec<&Scored>, Vec<&Scored>) = analysis
         .devices
         .iter()
         .filter(is_selected)
-        .partition(|device| device.is_certain(limit))
+        .partition(|device| device.is_certain(limit));
+    let (partial, complete): (Vec<&Scored>, Vec<&Scored>) =
+        complete.into_iter().partition(uses_others);
+    LowDevices {
+        complete,
+        incomplete: incomplete.len(),
+        partial: partial.len(),
+    }
 }
 
 /// Posts the bodies concurrently and returns the errors.

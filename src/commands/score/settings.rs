@@ -46,6 +46,8 @@ pub(crate) struct ControlPlan {
     pub only_idle: bool,
     /// Whether to include devices of serving pods.
     pub with_serving: bool,
+    /// Whether to include low devices of pods that also use other devices.
+    pub with_partial: bool,
     pub timeout: Duration,
     pub execute: bool,
 }
@@ -255,6 +257,7 @@ impl OutboundArgs {
                 status == ControlStatus::Idle
             }),
             with_serving: self.control_serving,
+            with_partial: self.control_partial,
             timeout: configured.timeout,
             execute: self.execute,
         }))

@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-use super::{ConfigFile, OF_CONTEXTS, ignored_message};
-use crate::config::keys::{CONTEXTS, KEYS, SettingKey};
+use super::{ConfigFile, ignored_message};
+use crate::config::keys::{CONTEXTS, KEYS, OF_CONTEXTS, SettingKey};
 use crate::config::nearest;
 use gpuctl_local::files::trust::Exposure;
 

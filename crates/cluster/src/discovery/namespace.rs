@@ -43,6 +43,14 @@ impl NamespacesApi<'_> {
         }
     }
 
+    /// Returns true if the namespace is being deleted. Its phase is then `Terminating`
+    /// (kubernetes, staging/src/k8s.io/api/core/v1/types.go).
+    pub async fn is_terminating(self, name: &str) -> Result<bool, Failure> {
+        let path = format!("/api/v1/namespaces/{name}");
+        let namespace: Option<Value> = self.0.find(&path).await?;
+        Ok(namespace.is_some_and(|namespace| namespace["status"]["phase"] == "Terminating"))
+    }
+
     /// Lists the names of all namespaces.
     pub async fn names(self) -> Result<Vec<String>, Failure> {
         let mut names = Vec::new();

@@ -170,7 +170,7 @@ impl InventoryApi<'_> {
 
     async fn assemble(self, parts: InventoryParts) -> Result<InventorySnapshot, Failure> {
         let (mut unreadable, mut refused) = (Vec::new(), None);
-        let hosts = match parts.nodes {
+        let mut hosts: Vec<NodeDetails> = match parts.nodes {
             // The published facts contain the GPUs of nodes but not their conditions.
             Err(failure) if failure.is_forbidden() => {
                 let nodes = self
@@ -194,6 +194,7 @@ impl InventoryApi<'_> {
         };
         let slices = parts.slices?.unwrap_or_else(|| {
             unreadable.push("resource slices");
+            hosts.iter_mut().for_each(|host| host.may_be_claimed = true);
             Claimed::default()
         });
         let claims = parts.claims?;
@@ -327,6 +328,7 @@ impl WireHost<'_> {
             kernel: self.status.node_info.kernel_version.to_string(),
             os_image: self.status.node_info.os_image.to_string(),
             labels_written: BTreeMap::new(),
+            may_be_claimed: false,
             published: false,
         }
     }

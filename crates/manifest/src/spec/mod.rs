@@ -34,6 +34,7 @@ mod service_document;
 pub mod shape;
 mod site_share;
 mod storage;
+mod tabs;
 mod tree;
 mod tree_json;
 mod tree_search;

@@ -566,7 +566,7 @@ fn yaml_bombs_and_garbage_give_one_message_each() {
         ),
         (
             format!("a: [{}]", "1,".repeat(20_000)),
-            "the file has more than 10000 values",
+            "the document has more than 10000 values",
         ),
         (
             "x".repeat(300 * 1024),
@@ -589,6 +589,27 @@ fn yaml_bombs_and_garbage_give_one_message_each() {
             "{expected}: {found:?}"
         );
     }
+}
+
+/// 700 jobs of 17 values each have 11,900 values in total.
+#[test]
+fn size_limits_apply_to_each_document() {
+    let document = |index: usize| {
+        let text =
+            training("resources: {gpu: 1}").replace("{name: a}", &format!("{{name: a{index}}}"));
+        format!("{text}\n---\n")
+    };
+    let documents: String = (0..700).map(document).collect();
+    let long_list = format!("labels: [{}]\n---\n", "1,".repeat(6000));
+    let parsed = parse("t.yaml", &documents).unwrap_or_else(|problems| panic!("{problems}"));
+    assert_eq!(parsed.documents.len(), 700);
+    let too_large = "the file has more than 1000000 values";
+    let found = problems(&long_list.repeat(170));
+    assert!(
+        found.iter().any(|problem| problem.contains(too_large)),
+        "{}",
+        found.len()
+    );
 }
 
 #[test]

@@ -6,13 +6,16 @@ use serde_saphyr::granit_parser::{
     ErrorKind, Event, Options, Parser, ScalarStyle, ScanError, Span as RawSpan,
 };
 
+use super::tabs::indenting_tabs;
 use super::unquoted::{quoted, unquoted_colon};
 use gpuctl_core::error::{FilePosition, Problem};
 
 /// Maximum nesting depth. No valid document comes close to it.
 const DEPTH: usize = 32;
-/// Maximum number of values in one file.
+/// Maximum number of values in one document.
 const NODES: usize = 10_000;
+/// Maximum number of values in one file. A tree of this size takes about 100 MB.
+const FILE_NODES: usize = 1_000_000;
 /// Maximum size of a document, which is stored in an annotation. Kubernetes limits the total size
 /// of an object's annotations to 262,144 bytes, so this leaves space for other annotations.
 pub(super) const DOCUMENT_BYTES: usize = 200 * 1024;
@@ -70,6 +73,7 @@ pub(super) fn read(text: &str, problems: &mut Vec<Problem>) -> Vec<YamlDocument>
         parser: None,
         text,
         nodes: 0,
+        file_nodes: 0,
         depth: 0,
         blocks: Vec::new(),
         problems,
@@ -98,23 +102,12 @@ pub(super) fn read(text: &str, problems: &mut Vec<Problem>) -> Vec<YamlDocument>
     trees
 }
 
-/// Finds lines with a tab in their indentation, as (line, column).
-fn indenting_tabs(text: &str) -> Vec<(usize, usize)> {
-    let leading = |line: &str| {
-        line.chars()
-            .take_while(|c| c.is_whitespace())
-            .position(|c| c == '\t')
-    };
-    text.lines()
-        .enumerate()
-        .filter_map(|(index, line)| Some((index + 1, leading(line)? + 1)))
-        .collect()
-}
-
 struct Builder<'t, 'p> {
     parser: Option<YamlEvents<'t>>,
     text: &'t str,
+    /// Number of values in the current document and in the whole file.
     nodes: usize,
+    file_nodes: usize,
     depth: usize,
     /// First and last lines of scalars with several lines, which may contain tabs.
     blocks: Vec<(usize, usize)>,
@@ -161,6 +154,7 @@ impl<'t> Builder<'t, '_> {
             } else {
                 0
             };
+            self.nodes = 0;
             let root = self.node()?;
             let mut end = self.text.len();
             while let Some((event, _)) = self.next()? {
@@ -209,14 +203,7 @@ impl<'t> Builder<'t, '_> {
             });
         };
         let at = position(&span);
-        self.nodes += 1;
-        if self.nodes > NODES {
-            return Err(self.stop(
-                at,
-                format!("the file has more than {NODES} values"),
-                "split the file",
-            ));
-        }
+        self.count(at)?;
         let value = match event {
             Event::Scalar(text, style, _, _) => {
                 if span.end.line() > span.start.line() {
@@ -261,6 +248,21 @@ impl<'t> Builder<'t, '_> {
             _ => YamlValue::Null,
         };
         Ok(YamlNode { at, value })
+    }
+
+    /// Counts a value. Fails if the document or the file has too many.
+    fn count(&mut self, at: FilePosition) -> Result<(), StopReading> {
+        self.nodes += 1;
+        self.file_nodes += 1;
+        if self.nodes > NODES {
+            let message = format!("the document has more than {NODES} values");
+            return Err(self.stop(at, message, "move large text into `files:`"));
+        }
+        if self.file_nodes > FILE_NODES {
+            let message = format!("the file has more than {FILE_NODES} values");
+            return Err(self.stop(at, message, "split the file"));
+        }
+        Ok(())
     }
 
     /// Reads the entries of a map up to its end. Reports keys that occur twice.

@@ -8,40 +8,84 @@ use serde::Serialize;
 
 use super::why::{WhyItem, WhyRow, item, text};
 use crate::TextStyle;
-use crate::format::text::{clean, wrapped};
+use crate::format::text::{clean, count, wrapped};
 
 /// The JSON output of `why` for several jobs.
 #[derive(JsonSchema, Serialize)]
 pub struct WhyList<'a> {
     total: usize,
     items: Vec<WhyItem<'a>>,
+    /// The jobs by their first cause.
+    groups: Vec<WhyGroup>,
+}
+
+/// Jobs with the same first cause.
+#[derive(JsonSchema, Serialize)]
+struct WhyGroup {
+    /// `unknown` for jobs without a cause.
+    cause: &'static str,
+    count: usize,
+    /// NAMESPACE/NAME of each job.
+    names: Vec<String>,
 }
 
 pub fn list<'a>(rows: &[WhyRow<'a>]) -> WhyList<'a> {
+    let group = |(cause, rows): (&'static str, Vec<&WhyRow<'_>>)| WhyGroup {
+        cause,
+        count: rows.len(),
+        names: rows.into_iter().map(full_name).collect(),
+    };
     WhyList {
         total: rows.len(),
         items: rows.iter().map(item).collect(),
+        groups: by_cause(rows).into_iter().map(group).collect(),
     }
 }
 
-/// Renders one line per job, for `why --all`.
+fn full_name(row: &WhyRow<'_>) -> String {
+    format!("{}/{}", row.namespace, row.name)
+}
+
+/// Groups jobs by their first cause, in the order of the jobs.
+fn by_cause<'r, 'a>(rows: &'r [WhyRow<'a>]) -> Vec<(&'static str, Vec<&'r WhyRow<'a>>)> {
+    let mut groups: Vec<(&str, Vec<&WhyRow<'_>>)> = Vec::new();
+    for row in rows {
+        let causes = &row.answer.causes;
+        let word = causes.first().map_or("unknown", |cause| cause.word);
+        match groups.iter_mut().find(|(cause, _)| *cause == word) {
+            Some((_, group)) => group.push(row),
+            None => groups.push((word, vec![row])),
+        }
+    }
+    groups
+}
+
+/// Maximum number of names in a line of text.
+const MAX_NAMES: usize = 10;
+
+/// Renders the jobs of each cause, for `why --all`: a line with the cause and the names of the
+/// jobs, and the answer about the first of them.
 pub fn lines(rows: &[WhyRow<'_>], style: TextStyle) -> String {
-    rows.iter()
-        .map(|row| {
-            let cause = row
-                .answer
-                .causes
-                .first()
-                .map_or("unknown", |cause| cause.word);
-            let line = format!(
-                "{}/{}  {cause}: {}",
-                row.namespace,
-                row.name,
-                clean(&row.answer.sentence)
-            );
-            format!("{}\n", wrapped(&line, 2, style).trim_end())
-        })
-        .collect()
+    let line = |line: &str| format!("{}\n", wrapped(line, 2, style).trim_end());
+    let render = |(cause, rows): &(&str, Vec<&WhyRow<'_>>)| {
+        let sentence = clean(&rows[0].answer.sentence);
+        if let [row] = rows.as_slice() {
+            return line(&format!("{}  {cause}: {sentence}", full_name(row)));
+        }
+        let names: Vec<String> = rows
+            .iter()
+            .take(MAX_NAMES)
+            .map(|row| full_name(row))
+            .collect();
+        let more = match rows.len().saturating_sub(MAX_NAMES) {
+            0 => String::new(),
+            more => format!(", and {more} more"),
+        };
+        let jobs = count(rows.len() as u64, "job");
+        let heading = line(&format!("{cause}  {jobs}: {}{more}", names.join(", ")));
+        format!("{heading}  {}", line(&format!("such as: {sentence}")))
+    };
+    by_cause(rows).iter().map(render).collect()
 }
 
 /// Renders the full answer of each job, separated by `---`. A block starts with the name of its
@@ -68,6 +112,47 @@ mod tests {
         color: false,
         plain: false,
     };
+
+    #[test]
+    fn jobs_are_grouped_by_their_first_cause() {
+        use gpuctl_diagnosis::Cause;
+        let answer = |word: Option<&'static str>, sentence: &str| Answer {
+            sentence: sentence.to_owned(),
+            causes: word
+                .map(|word| Cause::new(word, "text", "pod"))
+                .into_iter()
+                .collect(),
+            ..Answer::default()
+        };
+        let short = answer(Some("insufficient-gpu"), "it waits");
+        let hung = answer(Some("collective-hang"), "t hangs");
+        let unknown = answer(None, "u: the cause is unknown");
+        let row = |name, answer| WhyRow {
+            name,
+            namespace: "x",
+            kind: "training",
+            answer,
+        };
+        let mut rows = vec![row("a", &short), row("t", &hung), row("u", &unknown)];
+        rows.push(row("b", &short));
+        assert_eq!(
+            lines(&rows, STYLE),
+            "insufficient-gpu  2 jobs: x/a, x/b\n  such as: it waits\n\
+             x/t  collective-hang: t hangs\nx/u  unknown: u: the cause is unknown\n"
+        );
+        assert_eq!(
+            serde_json::to_value(list(&rows)).unwrap()["groups"],
+            serde_json::json!([
+                {"cause": "insufficient-gpu", "count": 2, "names": ["x/a", "x/b"]},
+                {"cause": "collective-hang", "count": 1, "names": ["x/t"]},
+                {"cause": "unknown", "count": 1, "names": ["x/u"]},
+            ])
+        );
+        // 12 - 10 names are omitted.
+        let many: Vec<WhyRow<'_>> = (0..12).map(|_| row("a", &short)).collect();
+        let text = lines(&many, STYLE);
+        assert!(text.contains(", and 2 more\n"), "{text}");
+    }
 
     #[test]
     fn blocks_name_the_namespace_only_if_there_are_several() {

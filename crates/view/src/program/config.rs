@@ -20,7 +20,7 @@ pub struct ConfigView {
 
 pub struct Setting {
     /// Section and key, such as `prometheus.url`.
-    pub name: &'static str,
+    pub name: String,
     pub value: Value,
     /// Source of the value: `file /path`, `environment PROM_URL` or `default`.
     pub origin: String,
@@ -119,7 +119,7 @@ pub fn nested(settings: &[Setting], origins: bool) -> Map<String, Value> {
                 let section = sections.entry(section).or_insert_with(|| json!({}));
                 section[key] = value;
             }
-            None => drop(sections.insert(setting.name.to_owned(), value)),
+            None => drop(sections.insert(setting.name.clone(), value)),
         }
     }
     sections
@@ -147,7 +147,7 @@ pub fn table(settings: &[Setting], format: Format, style: TextStyle) -> String {
     let mut table = Table::new(vec![left("KEY"), left("VALUE"), left("ORIGIN")]);
     for setting in settings {
         table.row(vec![
-            setting.name.to_owned().into(),
+            setting.name.clone().into(),
             setting.shown().into(),
             setting.origin.clone().into(),
         ]);
@@ -159,7 +159,7 @@ pub fn table(settings: &[Setting], format: Format, style: TextStyle) -> String {
 #[derive(JsonSchema, Serialize)]
 pub struct SettingItem<'a> {
     /// The section and the key, such as `prometheus.url`.
-    key: &'static str,
+    key: &'a str,
     /// Masked if it is secret; `null` if it is not set.
     value: Value,
     /// Where the value comes from: `file /path`, `environment PROM_URL` or `default`.
@@ -168,7 +168,7 @@ pub struct SettingItem<'a> {
 
 pub fn one(setting: &Setting) -> SettingItem<'_> {
     SettingItem {
-        key: setting.name,
+        key: &setting.name,
         value: setting.masked(),
         origin: &setting.origin,
     }
@@ -182,7 +182,7 @@ mod tests {
     fn secrets_are_never_shown() {
         let shown_value = |value: Value, secret| {
             Setting {
-                name: "a.url",
+                name: "a.url".to_owned(),
                 value,
                 origin: String::new(),
                 secret,
@@ -204,9 +204,9 @@ mod tests {
             format!("{MASK}@h:9090")
         );
         assert_eq!(shown_value(json!("h:9090"), false), "h:9090");
-        let shown_setting = |name, text: &str| {
+        let shown_setting = |name: &str, text: &str| {
             Setting {
-                name,
+                name: name.to_owned(),
                 value: json!(text),
                 origin: String::new(),
                 secret: false,

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use gpuctl_core::model::{Mebibytes, Percent, Watts};
 use gpuctl_core::stats::score::opinion::Opinion;
-use gpuctl_core::stats::score::selection::Scored;
+use gpuctl_core::stats::score::selection::{PodDeviceCount, Scored};
 use gpuctl_core::stats::score::serving::Serving;
 use gpuctl_core::stats::score::value::{Band, TERMS};
 
@@ -94,8 +94,9 @@ pub fn item(row: &Scored, now: Timestamp) -> ScoreItem {
     }
 }
 
-/// Renders the body of the request that reports a device to a control system.
-pub fn control_body(row: &Scored, now: Timestamp) -> String {
+/// Renders the body of the request that reports a device to a control system. `pod_devices` counts
+/// the devices of its pod, because the system may end the whole pod.
+pub fn control_body(row: &Scored, pod_devices: PodDeviceCount, now: Timestamp) -> String {
     let ScoreItem {
         gpu_id,
         pod,
@@ -109,6 +110,7 @@ pub fn control_body(row: &Scored, now: Timestamp) -> String {
     let body = serde_json::json!({
         "gpu_id": gpu_id, "pod": pod, "namespace": namespace, "hostname": hostname,
         "score": score, "status": status, "timestamp": timestamp,
+        "pod_gpu_count": pod_devices.all, "pod_low_gpu_count": pod_devices.low,
     });
     body.to_string()
 }

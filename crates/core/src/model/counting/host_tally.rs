@@ -20,12 +20,13 @@ use crate::model::values::units::{GpuCount, MOST_PER_NODE};
 /// sums all other pods, or is `None` if the user cannot list pods. `by_name` resolves the pod names
 /// in claims.
 pub(super) fn host_use(
-    host: NodeDetails,
+    mut host: NodeDetails,
     consumers: &[&Consumer],
     others: Option<MachineRequests>,
     devices: &[&Device],
     by_name: &HashMap<(&str, &str), &Consumer>,
 ) -> NodeUsage {
+    host.may_be_claimed |= !devices.is_empty();
     let mut tally = HostTally::new(&host, others.is_some());
     tally.add_resources();
     // A DRA driver may serve an extended resource through claims (KEP-5004). The claim already
@@ -150,8 +151,7 @@ impl<'h> HostTally<'h> {
                 map.get(resource).and_then(|text| quantity::whole(text))
             };
             let allocatable = amount_in(&host.allocatable).unwrap_or(0);
-            // Published copies do not include the capacity.
-            let amount = amount_in(&host.capacity).unwrap_or(0).max(allocatable);
+            let amount = host.installed_units(resource).unwrap_or(0);
             // Skip absurd amounts: one would dominate every sum over the cluster.
             if amount > MOST_PER_NODE {
                 omissions::note(

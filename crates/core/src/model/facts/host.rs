@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 
 use super::condition::{HostCondition, words};
-use super::unit::unit;
+use super::unit::{promised_units, unit};
 use crate::model::Node;
 use crate::model::values::quantity;
+use crate::model::values::units::MOST_PER_NODE;
 
 /// A node with the details that the inventory needs.
 #[derive(Clone, Debug, Default)]
@@ -25,6 +26,9 @@ pub struct NodeDetails {
     pub os_image: String,
     /// When each label was last written, if the API server recorded the time.
     pub labels_written: BTreeMap<String, Timestamp>,
+    /// True if a DRA driver offers devices of the node, or if the user cannot see whether one does.
+    /// Such a driver may replace a device plugin.
+    pub may_be_claimed: bool,
     /// True if the details come from a published copy, which does not include the current health.
     pub published: bool,
 }
@@ -64,7 +68,7 @@ pub(crate) fn health(host: &NodeDetails) -> (NodeHealth, Option<String>) {
         .iter()
         .find_map(HostCondition::fault)
         .or_else(|| taint_fault(host))
-        .or_else(|| missing_devices(host));
+        .or_else(|| host.lost_devices().map(|lost| lost.summary()));
     match broken {
         Some(reason) => (NodeHealth::Faulty, Some(reason)),
         None if !host.node.schedulable => (NodeHealth::Maintaining, Some("cordoned".to_owned())),
@@ -106,17 +110,31 @@ pub struct LostDevices {
 }
 
 impl NodeDetails {
+    /// Returns the number of units of a resource that the node has, healthy or not. `None` if its
+    /// amounts are missing. Published copies do not include the capacity.
+    pub(crate) fn installed_units(&self, resource: &str) -> Option<u64> {
+        let amount = |map: &BTreeMap<String, String>| {
+            map.get(resource).and_then(|text| quantity::whole(text))
+        };
+        let promised =
+            promised_units(&self.node, &self.capacity, resource).filter(|_| !self.may_be_claimed);
+        amount(&self.capacity)
+            .max(amount(&self.allocatable))
+            .max(promised)
+    }
+
     /// Returns the first resource of which fewer devices are allocatable than the node has.
     pub fn lost_devices(&self) -> Option<LostDevices> {
-        let amount = |map: &BTreeMap<String, String>, resource: &str| {
-            map.get(resource).and_then(|text| quantity::units(text))
-        };
         self.capacity
             .keys()
             .filter(|resource| unit(&self.node, &self.capacity, resource).is_some())
             .find_map(|resource| {
-                let all = amount(&self.capacity, resource)?;
-                let usable = amount(&self.allocatable, resource).unwrap_or(0);
+                let all = self.installed_units(resource);
+                let all = all.filter(|units| *units <= MOST_PER_NODE)?;
+                let allocatable = self.allocatable.get(resource);
+                let usable = allocatable
+                    .and_then(|text| quantity::units(text))
+                    .unwrap_or(0);
                 (usable < all).then(|| LostDevices {
                     resource: resource.clone(),
                     usable,
@@ -126,14 +144,16 @@ impl NodeDetails {
     }
 }
 
-/// Says how many devices of a node the kubelet took out of service.
-fn missing_devices(host: &NodeDetails) -> Option<String> {
-    let LostDevices {
-        resource,
-        usable,
-        all,
-    } = host.lost_devices()?;
-    Some(format!("{usable} of {all} {resource} usable"))
+impl LostDevices {
+    /// Describes how many devices the kubelet still offers.
+    pub(crate) fn summary(&self) -> String {
+        let Self {
+            resource,
+            usable,
+            all,
+        } = self;
+        format!("{usable} of {all} {resource} usable")
+    }
 }
 
 #[cfg(test)]
@@ -196,6 +216,19 @@ mod tests {
         let mut lost = well();
         lost.allocatable.insert("nvidia.com/gpu".into(), "7".into());
         assert_eq!(word(lost), "faulty 7 of 8 nvidia.com/gpu usable");
+        // Some minutes after the device plugin ended.
+        let mut gone = well();
+        gone.node
+            .labels
+            .insert("nvidia.com/gpu.count".into(), "8".into());
+        gone.capacity.insert("nvidia.com/gpu".into(), "0".into());
+        gone.allocatable.insert("nvidia.com/gpu".into(), "0".into());
+        let claimed = NodeDetails {
+            may_be_claimed: true,
+            ..gone.clone()
+        };
+        assert_eq!(word(gone), "faulty 0 of 8 nvidia.com/gpu usable");
+        assert_eq!(word(claimed), "active", "a DRA driver serves the devices");
         let taint = |key: &str| crate::model::Taint {
             key: key.into(),
             value: None,

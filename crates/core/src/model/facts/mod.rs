@@ -10,6 +10,7 @@ pub(crate) mod fractions;
 pub mod gpu;
 pub mod gpu_group;
 pub mod gpu_stack;
+pub mod held_type;
 pub mod host;
 pub mod job;
 pub mod job_pod;

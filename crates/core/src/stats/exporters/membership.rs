@@ -26,42 +26,94 @@ pub struct ForeignStore {
     pub own_nodes: BTreeSet<String>,
 }
 
+/// Whether a store belongs to this cluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StoreMembership {
+    /// The store has a node or a pod of this cluster, or nothing can be compared.
+    Own,
+    /// Nodes have the names of nodes of this cluster, but the store has no addresses of them. Other
+    /// clusters can have nodes with these names.
+    NamesOnly(BTreeSet<String>),
+    /// None of the store's nodes and pods belong to this cluster.
+    Foreign(ForeignStore),
+}
+
+/// What the name and the addresses say about a node of the store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum NodeMatch {
+    Other,
+    NameOnly,
+    Own,
+}
+
 impl StoreEvidence {
-    /// Returns the nodes of both clusters if none of the store's nodes and pods belong to this
-    /// cluster, or `None` without proof.
-    pub fn foreign(&self) -> Option<ForeignStore> {
+    /// Decides whether the store belongs to this cluster.
+    pub fn membership(&self) -> StoreMembership {
         let name = |series: &Series| series.label("node").map(ToOwned::to_owned);
-        let reported: BTreeSet<String> = self.reported.iter().filter_map(name).collect();
+        let names = |least: NodeMatch| -> BTreeSet<String> {
+            let nodes = self.reported.iter();
+            let nodes = nodes.filter(|node| self.compare(node) >= least);
+            nodes.filter_map(name).collect()
+        };
+        let reported = names(NodeMatch::Other);
         let is_unknown = reported.is_empty() || self.own_nodes.is_empty();
-        if is_unknown || self.has_own_pod || self.reported.iter().any(|node| self.is_own(node)) {
-            return None;
+        if is_unknown || self.has_own_pod || !names(NodeMatch::Own).is_empty() {
+            return StoreMembership::Own;
+        }
+        let shared = names(NodeMatch::NameOnly);
+        if !shared.is_empty() {
+            return StoreMembership::NamesOnly(shared);
         }
         let own_nodes = self.own_nodes.iter().map(|(name, _)| name.clone());
-        Some(ForeignStore {
+        StoreMembership::Foreign(ForeignStore {
             reported,
             own_nodes: own_nodes.collect(),
         })
     }
 
-    /// Returns true if a node has the name of an own node, and its address if both are known.
-    fn is_own(&self, reported: &Series) -> bool {
-        let address = reported.label("internal_ip");
-        self.own_nodes.iter().any(|(name, addresses)| {
-            let is_same = |address: &str| addresses.iter().any(|own| own == address);
-            reported.label("node") == Some(name)
-                && (addresses.is_empty() || address.is_none_or(is_same))
-        })
+    /// Compares a node with the own nodes. Without addresses of this cluster's nodes, which every
+    /// kubelet reports, their names are enough.
+    fn compare(&self, reported: &Series) -> NodeMatch {
+        let own = self
+            .own_nodes
+            .iter()
+            .find(|(name, _)| reported.label("node") == Some(name));
+        let address = reported
+            .label("internal_ip")
+            .filter(|text| !text.is_empty());
+        match (own, address) {
+            (None, _) => NodeMatch::Other,
+            (Some((_, addresses)), _) if addresses.is_empty() => NodeMatch::Own,
+            (Some(_), None) => NodeMatch::NameOnly,
+            (Some((_, addresses)), Some(address)) => {
+                match addresses.iter().any(|own| own == address) {
+                    true => NodeMatch::Own,
+                    false => NodeMatch::Other,
+                }
+            }
+        }
     }
+}
+
+/// Joins the first names of a set.
+fn list(names: &BTreeSet<String>) -> String {
+    let ellipsis = if names.len() > MAX_NODES { ", …" } else { "" };
+    let shown: Vec<&str> = names.iter().take(MAX_NODES).map(String::as_str).collect();
+    format!("{}{ellipsis}", shown.join(", "))
+}
+
+/// Describes a store that shares only names of nodes with this cluster.
+pub fn names_only_message(nodes: &BTreeSet<String>, server: &str) -> String {
+    format!(
+        "Prometheus at {server} may belong to another cluster: it has nodes with the names {}, but \
+         neither their addresses nor any of this cluster's pods",
+        list(nodes)
+    )
 }
 
 impl ForeignStore {
     /// Describes both clusters for a message.
     pub fn message(&self, server: &str) -> String {
-        let list = |names: &BTreeSet<String>| {
-            let ellipsis = if names.len() > MAX_NODES { ", …" } else { "" };
-            let shown: Vec<&str> = names.iter().take(MAX_NODES).map(String::as_str).collect();
-            format!("{}{ellipsis}", shown.join(", "))
-        };
         format!(
             "Prometheus at {server} has data about the nodes {}, but none about this cluster's nodes \
              ({}) and pods",
@@ -99,7 +151,7 @@ mod tests {
     fn store_without_own_nodes_and_pods_is_foreign() {
         let prod = evidence(&[("a", ""), ("b", ""), ("c", ""), ("d", "")], &[("x", "")]);
         assert_eq!(
-            prod.foreign().unwrap().message("http://p"),
+            foreign(&prod).unwrap().message("http://p"),
             "Prometheus at http://p has data about the nodes a, b, c, …, but none about this \
              cluster's nodes (x) and pods"
         );
@@ -107,26 +159,49 @@ mod tests {
             has_own_pod: true,
             ..prod
         };
-        assert_eq!(with_pod.foreign(), None);
+        assert_eq!(with_pod.membership(), StoreMembership::Own);
         // Without nodes of either side, nothing is proven.
-        assert_eq!(evidence(&[], &[("x", "")]).foreign(), None);
-        assert_eq!(evidence(&[("a", "")], &[]).foreign(), None);
-        assert_eq!(
-            evidence(&[("a", ""), ("x", "")], &[("x", "")]).foreign(),
-            None
-        );
+        for (reported, own) in [
+            (&[][..], &[("x", "")][..]),
+            (&[("a", "")], &[]),
+            (&[("a", ""), ("x", "")], &[("x", "")]),
+        ] {
+            assert_eq!(evidence(reported, own).membership(), StoreMembership::Own);
+        }
+    }
+
+    fn foreign(evidence: &StoreEvidence) -> Option<ForeignStore> {
+        match evidence.membership() {
+            StoreMembership::Foreign(foreign) => Some(foreign),
+            StoreMembership::Own | StoreMembership::NamesOnly(_) => None,
+        }
     }
 
     #[test]
-    fn equal_names_with_other_addresses_are_other_nodes() {
-        let same_name = |reported, own| {
-            evidence(&[("gpu-m-01", reported)], &[("gpu-m-01", own)])
-                .foreign()
-                .is_some()
+    fn equal_names_need_equal_addresses() {
+        let same_name =
+            |reported, own| evidence(&[("gpu-m-01", reported)], &[("gpu-m-01", own)]).membership();
+        let other = same_name("10.0.0.1", "10.9.0.1");
+        assert!(matches!(other, StoreMembership::Foreign(_)), "{other:?}");
+        assert_eq!(same_name("10.0.0.1", "10.0.0.1"), StoreMembership::Own);
+        assert_eq!(same_name("10.0.0.1", ""), StoreMembership::Own);
+        // Every cluster can have a node of this name.
+        let nodes = BTreeSet::from(["gpu-m-01".to_owned()]);
+        assert_eq!(
+            same_name("", "10.9.0.1"),
+            StoreMembership::NamesOnly(nodes.clone())
+        );
+        assert!(names_only_message(&nodes, "http://p").contains("the names gpu-m-01, but"));
+        // One node with the own address, or one of the own pods, is enough.
+        let two = evidence(
+            &[("a", ""), ("b", "10.0.0.2")],
+            &[("a", "10.0.0.1"), ("b", "10.0.0.2")],
+        );
+        assert_eq!(two.membership(), StoreMembership::Own);
+        let with_pod = StoreEvidence {
+            has_own_pod: true,
+            ..evidence(&[("a", "")], &[("a", "10.0.0.1")])
         };
-        assert!(same_name("10.0.0.1", "10.9.0.1"));
-        assert!(!same_name("10.0.0.1", "10.0.0.1"));
-        assert!(!same_name("", "10.9.0.1"));
-        assert!(!same_name("10.0.0.1", ""));
+        assert_eq!(with_pod.membership(), StoreMembership::Own);
     }
 }

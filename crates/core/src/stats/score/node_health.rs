@@ -1,8 +1,9 @@
 //! Finds GPU nodes that are broken, lost devices, or have an exporter that is silent.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::gpu_health::{FindingSeverity, HealthFinding};
+use crate::model::contract::check::{CheckStatus, DoctorCheck};
 use crate::model::facts::host::LostDevices;
 use crate::model::{Inventory, NodeHealth, NodeUsage, Reading};
 
@@ -28,28 +29,28 @@ pub fn node_findings(inventory: &Inventory, readings: &[Reading]) -> Vec<HealthF
             continue;
         }
         let reason = host.reason.clone().unwrap_or_default();
-        match (host.health, lost) {
-            (NodeHealth::Faulty, None) => {
-                findings.push(finding(host, FindingSeverity::Fail, "node-faulty", reason));
-                continue;
-            }
-            (
-                _,
-                Some(LostDevices {
-                    resource,
-                    usable,
-                    all,
-                }),
-            ) => {
-                let message = format!("{} of {all} {resource} are lost", all - usable);
-                findings.push(finding(
-                    host,
-                    FindingSeverity::Fail,
-                    "lost-devices",
-                    message,
-                ));
-            }
-            _ => {}
+        // Lost devices alone make a node faulty, too, and have their own finding.
+        let is_broken = host.health == NodeHealth::Faulty
+            && lost.as_ref().is_none_or(|lost| lost.summary() != reason);
+        if is_broken {
+            findings.push(finding(host, FindingSeverity::Fail, "node-faulty", reason));
+        }
+        if let Some(lost) = lost {
+            let LostDevices {
+                resource,
+                usable,
+                all,
+            } = lost;
+            let message = format!("{} of {all} {resource} are lost", all - usable);
+            findings.push(finding(
+                host,
+                FindingSeverity::Fail,
+                "lost-devices",
+                message,
+            ));
+        }
+        if is_broken {
+            continue;
         }
         // Without any samples, the command reports that there is no exporter at all.
         let known = measured.get(host.name()).copied().unwrap_or(0);
@@ -58,6 +59,27 @@ pub fn node_findings(inventory: &Inventory, readings: &[Reading]) -> Vec<HealthF
         }
     }
     findings
+}
+
+/// Returns a failed check for each broken GPU node and each device with a fault. A cordoned node
+/// is not broken.
+pub fn health_checks(inventory: &Inventory, readings: &[Reading]) -> Vec<DoctorCheck> {
+    let nodes = node_findings(inventory, readings)
+        .into_iter()
+        .filter(|finding| finding.severity == FindingSeverity::Fail)
+        .map(|finding| (finding.node, finding.message));
+    let devices = readings.iter().filter_map(|reading| {
+        let fault = reading.fault.as_ref()?;
+        Some((reading.node.clone(), format!("{}: {fault}", reading.id())))
+    });
+    // The fault of a device is the reason of its node, too.
+    let failures: BTreeSet<(String, String)> = nodes.chain(devices).collect();
+    let check = |(node, message): (String, String)| {
+        DoctorCheck::new(CheckStatus::Fail, "node-health", message)
+            .on(&node)
+            .fix(&format!("gpuctl describe node {node}"))
+    };
+    failures.into_iter().map(check).collect()
 }
 
 /// Says how many devices of a node have no samples. `None` if all have some.
@@ -143,5 +165,57 @@ mod tests {
         );
         // Without any exporter, silence says nothing about one node.
         assert_eq!(found(&[]).len(), 2);
+    }
+    #[test]
+    fn broken_nodes_and_devices_fail_a_check() {
+        let host = |name: &str, status: &str, schedulable: bool, usable: &str| NodeDetails {
+            node: Node {
+                name: name.to_owned(),
+                schedulable,
+                ..Node::default()
+            },
+            capacity: [("nvidia.com/gpu".to_owned(), "8".to_owned())].into(),
+            allocatable: [("nvidia.com/gpu".to_owned(), usable.to_owned())].into(),
+            conditions: vec![HostCondition {
+                kind: "Ready".to_owned(),
+                status: status.to_owned(),
+                ..HostCondition::default()
+            }],
+            ..NodeDetails::default()
+        };
+        let hosts = vec![
+            host("cordoned", "True", false, "8"),
+            host("gone", "Unknown", true, "8"),
+            host("gone-and-lost", "Unknown", true, "7"),
+            host("lost", "True", true, "7"),
+            host("well", "True", true, "8"),
+        ];
+        let mut inventory = Inventory::new(hosts, None, &[]);
+        let reading = Reading {
+            node: "well".to_owned(),
+            index: 3,
+            fault: Some("XID 79".to_owned()),
+            ..Reading::default()
+        };
+        let device = reading.id();
+        inventory.hosts[4].health = NodeHealth::Faulty;
+        inventory.hosts[4].reason = Some(format!("{device}: XID 79"));
+        let checks: Vec<String> = health_checks(&inventory, &[reading])
+            .iter()
+            .map(|check| {
+                let node = check.node.as_deref().unwrap_or_default();
+                format!("{} {node}: {}", check.status.word(), check.message)
+            })
+            .collect();
+        assert_eq!(
+            checks,
+            [
+                "fail gone: NotReady".to_owned(),
+                "fail gone-and-lost: 1 of 8 nvidia.com/gpu are lost".to_owned(),
+                "fail gone-and-lost: NotReady".to_owned(),
+                "fail lost: 1 of 8 nvidia.com/gpu are lost".to_owned(),
+                format!("fail well: {device}: XID 79"),
+            ]
+        );
     }
 }

@@ -97,6 +97,27 @@ impl Scored {
     }
 }
 
+/// Number of devices that a pod holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PodDeviceCount {
+    pub all: u64,
+    /// Devices below the threshold. Devices without a score are not among them.
+    pub low: u64,
+}
+
+/// Counts the devices of each pod. Each pod of a shared device holds it.
+pub fn devices_by_pod(rows: &[Scored]) -> BTreeMap<&PodKey, PodDeviceCount> {
+    let mut counts: BTreeMap<&PodKey, PodDeviceCount> = BTreeMap::new();
+    for row in rows.iter().filter(|row| row.reading.held == Some(true)) {
+        for holder in &row.reading.holders {
+            let count = counts.entry(holder).or_default();
+            count.all += 1;
+            count.low += u64::from(row.is_low());
+        }
+    }
+    counts
+}
+
 /// Parameters of the scores.
 #[derive(Clone, Copy, Debug)]
 pub struct Rules {

@@ -339,3 +339,31 @@ fn lost_and_cordoned_gpus_count_but_are_not_free() {
     assert!(!named("reserved").accepts_pods());
     assert_eq!(named("reserved").slices["mig-1g.10gb"].free(), Some(0));
 }
+
+/// About five minutes after a device plugin ends, the kubelet reports 0 of 0 devices.
+#[test]
+fn node_keeps_its_gpus_after_the_device_plugin_ended() {
+    let count = ("nvidia.com/gpu.count", "8");
+    let replicas = ("nvidia.com/gpu.replicas", "4");
+    let zero = ("nvidia.com/gpu", "0");
+    let hosts = vec![
+        host("dead", &[A100, count], &[zero]),
+        host("dead-shares", &[A100, count, replicas], &[zero]),
+        host("open", &[A100, count], &[("nvidia.com/gpu", "8")]),
+    ];
+    let inventory = Inventory::new(hosts, Some(&Consumers::default()), &[]);
+    let gpus = inventory.gpus();
+    // 8 on `dead`, all lost, and 8 on `open`. The 8 boards of `dead-shares` are 32 lost shares.
+    assert_eq!((gpus.total, gpus.lost, gpus.usable()), (16, 8, 8));
+    let dead = &inventory.hosts[0];
+    assert!(dead.has_gpus());
+    assert_eq!(
+        (dead.health, dead.reason.as_deref()),
+        (NodeHealth::Faulty, Some("0 of 8 nvidia.com/gpu usable"))
+    );
+    let shares = inventory.hosts[1].slices["gpu.shared"];
+    assert_eq!(
+        (shares.total, shares.lost, shares.free()),
+        (32, 32, Some(0))
+    );
+}

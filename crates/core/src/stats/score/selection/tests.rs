@@ -137,3 +137,45 @@ fn held_devices_without_samples_are_listed_as_unknown() {
         (1, Band::Unknown, None, false)
     );
 }
+
+#[test]
+fn devices_of_a_pod_are_counted_with_the_low_ones() {
+    let device = |index: u32, pods: &[&str], band: Band, spared: bool| Scored {
+        reading: Reading {
+            index,
+            held: Some(true),
+            holders: pods
+                .iter()
+                .map(|pod| ("t".to_owned(), (*pod).to_owned()))
+                .collect(),
+            ..Reading::default()
+        },
+        measured: true,
+        score: Score {
+            band,
+            ..Score::unknown(1)
+        },
+        whole: true,
+        trace: None,
+        opinion: None,
+        serving: None,
+        spared,
+    };
+    let rows = [
+        device(0, &["mixed"], Band::Idle, false),
+        device(1, &["mixed"], Band::High, false),
+        device(2, &["idle"], Band::Idle, false),
+        device(3, &["idle", "sharer"], Band::Low, false),
+        device(4, &["silent"], Band::Low, false),
+        device(5, &["silent"], Band::Unknown, false),
+        device(6, &["spared"], Band::Low, true),
+    ];
+    let counts = devices_by_pod(&rows);
+    let of = |pod: &str| {
+        let count = counts[&("t".to_owned(), pod.to_owned())];
+        (count.all, count.low)
+    };
+    assert_eq!((of("mixed"), of("idle")), ((2, 1), (2, 2)));
+    assert_eq!((of("sharer"), of("silent")), ((1, 1), (2, 1)));
+    assert_eq!(of("spared"), (1, 0));
+}
