@@ -305,6 +305,8 @@ mod tests {
             query::clusters_of_pods("cluster", &["1-2".to_owned()]),
             kube_state::capacity(600),
             kube_state::requests(600),
+            kube_state::sharing::groups(600),
+            kube_state::sharing::fractions(600),
             kube_state::holders(600),
             kube_state::lifetimes("train"),
             node_exporter::query(),

@@ -18,6 +18,7 @@ mod deleted;
 pub mod namespace;
 pub mod node_state;
 pub(crate) mod resources;
+pub mod sharing;
 
 pub use deleted::{ends, job_ends, namespaces_of_owner, owned};
 
