@@ -15,10 +15,12 @@ use gpuctl_core::stats::exporters::kube_state;
 use gpuctl_core::stats::exporters::kube_state::PodQuery;
 use gpuctl_core::stats::exporters::kube_state::node_state;
 use gpuctl_core::stats::exporters::kube_state::node_state::NodeStateQuery;
+use gpuctl_core::stats::exporters::kube_state::sharing;
 use gpuctl_core::stats::exporters::query;
 use gpuctl_core::stats::history::allocations::AllocationSeries;
 use gpuctl_core::stats::history::claims;
 use gpuctl_core::stats::history::node_history::NodeStateSeries;
+use gpuctl_core::stats::history::reserved;
 use gpuctl_core::stats::history::top_owner::{LiveOwners, OwnerSeries};
 use gpuctl_prometheus::Prometheus;
 
@@ -149,6 +151,15 @@ impl PastQueries<'_, '_> {
                 .filter_map(claims::claimant)
                 .map(|(_, pod)| pod),
         );
+        if reserved::has_reservations(&pod_series.requests) {
+            let (groups, fractions) = (
+                sharing::groups(self.seconds),
+                sharing::fractions(self.seconds),
+            );
+            (pod_series.groups, pod_series.fractions) =
+                try_join(self.ask(&groups), self.ask(&fractions)).await?;
+            pods.extend(names(&pod_series.groups, "pod"));
+        }
         let init = pod_series
             .requests
             .iter()

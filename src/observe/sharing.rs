@@ -134,6 +134,7 @@ mod tests {
                 .iter()
                 .map(|(name, total)| ((*name).to_owned(), Count::usable_units(*total, None)))
                 .collect(),
+            listed_board_slices: BTreeMap::new(),
             types: BTreeMap::new(),
             cpu_used_milli: None,
             memory_used_bytes: None,

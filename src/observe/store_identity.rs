@@ -252,7 +252,8 @@ mod tests {
     use gpuctl_core::stats::exporters::dialect::Quantity;
     use gpuctl_core::stats::exporters::kube_state;
     use gpuctl_core::stats::exporters::kube_state::{PodQuery, StartQuery};
-    use gpuctl_core::stats::exporters::{exported_metrics, faults, node_exporter, replicas};
+    use gpuctl_core::stats::exporters::replicas::CountedSamples;
+    use gpuctl_core::stats::exporters::{exported_metrics, faults, node_exporter};
     use gpuctl_core::stats::score::{bottlenecks, gpu_health};
     use gpuctl_prometheus::judge::holds;
 
@@ -304,15 +305,18 @@ mod tests {
             query::clusters_of_pods("cluster", &["1-2".to_owned()]),
             kube_state::capacity(600),
             kube_state::requests(600),
+            kube_state::sharing::groups(600),
+            kube_state::sharing::fractions(600),
             kube_state::holders(600),
             kube_state::lifetimes("train"),
             node_exporter::query(),
             gpu_health::growth(),
             exported_metrics::unread(),
             query::NODES.to_owned(),
-            replicas::GPU_NODES.to_owned(),
-            replicas::past_gpu_nodes(3600),
         ];
+        for counted in CountedSamples::ALL {
+            queries.extend([counted.candidates(None), counted.candidates(Some(3600))]);
+        }
         queries.extend(starts.map(|start| kube_state::starts(start, 600)));
         queries.extend(about.map(|about| kube_state::pod_facts(about, &["a", "b"], "pod", 600)));
         queries.push(bottlenecks::query(

@@ -8,7 +8,7 @@ use gpuctl_core::model::UnixSeconds;
 use gpuctl_core::stats::exporters::membership::{StoreEvidence, StoreMembership};
 use gpuctl_core::stats::exporters::query;
 use gpuctl_core::stats::exporters::replicas;
-use gpuctl_core::stats::exporters::replicas::ReplicaGaps;
+use gpuctl_core::stats::exporters::replicas::{CountedSamples, ReplicaGaps};
 use gpuctl_prometheus::Prometheus;
 
 /// Label of the query for the own pods. Any label that all series have is enough.
@@ -50,7 +50,7 @@ pub(crate) async fn membership(
     evidence.membership()
 }
 
-/// Asks the same question several times. Returns the difference of the answers, or `None` if they
+/// Asks the same questions several times. Returns the difference of the answers, or `None` if they
 /// agree or the window is short.
 pub(crate) async fn replica_gaps(
     prometheus: &Prometheus<'_>,
@@ -61,16 +61,29 @@ pub(crate) async fn replica_gaps(
     if seconds < MIN_WINDOW {
         return None;
     }
-    let mut nodes = prometheus.query_at(replicas::GPU_NODES, end).await.ok()?;
+    // The scrapes of exporters can have gaps where those of kube-state-metrics have none.
+    let gaps = CountedSamples::ALL.map(|counted| gaps_of(counted, prometheus, seconds, end));
+    join_all(gaps).await.into_iter().flatten().next()
+}
+
+/// Compares the answers to one question.
+async fn gaps_of(
+    counted: CountedSamples,
+    prometheus: &Prometheus<'_>,
+    seconds: i64,
+    end: UnixSeconds,
+) -> Option<ReplicaGaps> {
+    let now = counted.candidates(None);
+    let mut candidates = prometheus.query_at(&now, end).await.ok()?;
     // The store may have been silent for a while.
-    if nodes.is_empty() {
-        let past = replicas::past_gpu_nodes(seconds);
-        nodes = prometheus.query_at(&past, end).await.ok()?;
+    if candidates.is_empty() {
+        let past = counted.candidates(Some(seconds));
+        candidates = prometheus.query_at(&past, end).await.ok()?;
     }
-    let question = replicas::question(&nodes, seconds)?;
-    let answers = (0..replicas::QUESTIONS).map(|_| prometheus.query_at(&question, end));
+    let question = counted.question(&candidates, seconds)?;
+    let answers = (0..replicas::QUESTIONS).map(|_| prometheus.query_separately(&question, end));
     let answers: Result<Vec<_>, _> = join_all(answers).await.into_iter().collect();
-    replicas::compare(&answers.ok()?)
+    counted.compare(&answers.ok()?)
 }
 
 /// Prints a warning if several replicas with different gaps answer.

@@ -17,6 +17,7 @@ mod matchers;
 mod remote_read;
 mod request;
 mod samples;
+mod separate;
 mod token;
 mod transport;
 

@@ -2,6 +2,7 @@
 //! responses unchanged.
 
 use prometheus_http_query::Client;
+use prometheus_http_query::reqwest::header::HeaderValue;
 
 use super::request::{FORM, HttpReply, QueryRequest, SendRequest, exchange};
 use super::{PrometheusAddress, QueryError, Window, aws, remote_read};
@@ -18,6 +19,9 @@ pub(super) enum QueryTime {
     /// The server's current time.
     Now,
     At(UnixSeconds),
+    /// A time, on a connection that is then closed. A Service distributes connections over its
+    /// pods, not requests.
+    Separate(UnixSeconds),
     Within(Window),
 }
 
@@ -59,12 +63,15 @@ impl Transport<'_> {
                 };
                 exchange(server, method, "/api/v1/query_range", sent).await
             }
-            QueryTime::Now | QueryTime::At(_) => {
+            QueryTime::Now | QueryTime::At(_) | QueryTime::Separate(_) => {
                 let builder = client.query(query);
-                let builder = if let QueryTime::At(time) = time {
-                    builder.at(time.0)
-                } else {
-                    builder
+                let builder = match time {
+                    QueryTime::At(time) => builder.at(time.0),
+                    // The client speaks HTTP/1 only, where the header ends the connection.
+                    QueryTime::Separate(time) => builder
+                        .at(time.0)
+                        .header("connection", HeaderValue::from_static("close")),
+                    _ => builder,
                 };
                 let sent = async {
                     if is_short {
@@ -140,7 +147,7 @@ async fn send_query(
 ) -> Result<HttpReply, QueryError> {
     let (verb, times) = match time {
         QueryTime::Now => ("query", Vec::new()),
-        QueryTime::At(time) => ("query", vec![("time", time.0)]),
+        QueryTime::At(time) | QueryTime::Separate(time) => ("query", vec![("time", time.0)]),
         QueryTime::Within(Window { start, end, step }) => (
             "query_range",
             vec![("start", start.0), ("end", end.0), ("step", step)],

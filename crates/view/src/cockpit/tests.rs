@@ -121,6 +121,7 @@ fn snapshot() -> CockpitSnapshot {
         reason: None,
         gpus: Count::usable_units(4, Some(used)),
         slices: BTreeMap::new(),
+        listed_board_slices: BTreeMap::new(),
         types: BTreeMap::from([("a100-80g".to_owned(), 4)]),
         cpu_used_milli: None,
         memory_used_bytes: None,

@@ -104,6 +104,7 @@ fn node(name: &str, used: Option<u64>, health: NodeHealth) -> NodeUsage {
         reason: (health == NodeHealth::Faulty).then(|| "gpu-3: XID 79".to_owned()),
         gpus: Count::usable_units(8, used),
         slices: BTreeMap::new(),
+        listed_board_slices: BTreeMap::new(),
         types: [("a100-80g".to_owned(), 8)].into(),
         cpu_used_milli: used.map(|_| 32_000),
         memory_used_bytes: used.map(|_| 137_438_953_472),

@@ -141,6 +141,7 @@ impl<'s> PoolDevices<'s> {
             if is_listed {
                 devices.push(Device {
                     profile: Some(profile),
+                    is_of_listed_board: board.is_some(),
                     held_by,
                     ..self.device(partition)
                 });
@@ -154,6 +155,7 @@ impl<'s> PoolDevices<'s> {
             driver: device.key.driver.clone(),
             taint: device.repelling_taint().map(|taint| taint.key.clone()),
             profile: None,
+            is_of_listed_board: false,
             product: device.text("productName").map(ToOwned::to_owned),
             held_by: None,
             is_blocked: false,

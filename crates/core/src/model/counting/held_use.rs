@@ -136,6 +136,7 @@ mod tests {
             reason: None,
             gpus: Count::usable_units(gpus, Some(holders.iter().map(|(_, gpus)| gpus).sum())),
             slices: BTreeMap::new(),
+            listed_board_slices: BTreeMap::new(),
             types: BTreeMap::new(),
             cpu_used_milli: None,
             memory_used_bytes: None,

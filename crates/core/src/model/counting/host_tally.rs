@@ -64,6 +64,7 @@ pub(super) fn host_use(
     let HostTally {
         gpus,
         slices,
+        listed_board_slices,
         types,
         holders,
         ..
@@ -83,6 +84,7 @@ pub(super) fn host_use(
         reason,
         gpus,
         slices,
+        listed_board_slices,
         types,
         holders: holders.into_values().collect(),
         devices: None,
@@ -107,6 +109,7 @@ struct HostTally<'h> {
     empty: Count,
     gpus: Count,
     slices: BTreeMap<String, Count>,
+    listed_board_slices: BTreeMap<String, u64>,
     types: BTreeMap<String, u64>,
     /// Holders by namespace and name of the pod.
     holders: BTreeMap<(Rc<str>, Rc<str>), Holder>,
@@ -121,6 +124,7 @@ impl<'h> HostTally<'h> {
             empty,
             gpus: empty,
             slices: BTreeMap::new(),
+            listed_board_slices: BTreeMap::new(),
             types: BTreeMap::new(),
             holders: BTreeMap::new(),
         }
@@ -233,11 +237,13 @@ impl<'h> HostTally<'h> {
                 let product = device.product.as_deref().and_then(GpuType::parse);
                 self.add_type(product.map(|kind| kind.to_string()), 1);
             }
-            Some(profile) => self
-                .slices
-                .entry(profile.clone())
-                .or_insert(self.empty)
-                .add_device(is_lost, is_held),
+            Some(profile) => {
+                let count = self.slices.entry(profile.clone()).or_insert(self.empty);
+                count.add_device(is_lost, is_held);
+                if device.is_of_listed_board {
+                    *self.listed_board_slices.entry(profile.clone()).or_default() += 1;
+                }
+            }
         }
         for (namespace, pod) in device.held_by.iter().flatten() {
             let consumer = by_name.get(&(namespace.as_str(), pod.as_str())).copied();

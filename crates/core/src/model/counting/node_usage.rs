@@ -20,6 +20,8 @@ pub struct Device {
     pub taint: Option<String>,
     /// Name of the partition, such as `mig-1g.10gb`, or `None` for a whole device.
     pub profile: Option<String>,
+    /// True for a partition of a board that is listed too.
+    pub is_of_listed_board: bool,
     pub product: Option<String>,
     /// Pods for which the device's claim is reserved, as (namespace, name). `None` if no claim
     /// holds the device.
@@ -74,6 +76,8 @@ pub struct NodeUsage {
     /// Slices and shares by the short name of their resource, such as `mig-1g.10gb` or
     /// `gpu.shared`.
     pub slices: BTreeMap<String, Count>,
+    /// Slices by name that are partitions of whole devices in `gpus`, so that they add no hardware.
+    pub listed_board_slices: BTreeMap<String, u64>,
     /// Number of whole devices by type.
     pub types: BTreeMap<String, u64>,
     pub cpu_used_milli: Option<u64>,

@@ -23,6 +23,8 @@ pub enum Omission {
     AbsurdAmount,
     /// The owner could not be read in time.
     UnreadOwner,
+    /// The pods that share a reserved device, or their fractions of it, are not recorded.
+    UnknownSharers,
 }
 
 #[derive(Default)]
@@ -119,6 +121,14 @@ fn message(why: Omission, named: &BTreeSet<(Omission, String)>, unnamed: usize) 
         Omission::UnreadOwner => {
             format!(
                 "{count} pod owner{plural} could not be read in time; pods are shown under the last known owner: {list}"
+            )
+        }
+        Omission::UnknownSharers => {
+            format!(
+                "{count} GPU reservation{plural} {} counted instead of the pods that share the GPU, \
+                 whose label runai-gpu-group or annotation gpu-fraction is not in \
+                 kube-state-metrics: {list}",
+                are(count)
             )
         }
     }

@@ -17,7 +17,8 @@ pub mod created;
 mod deleted;
 pub mod namespace;
 pub mod node_state;
-mod resources;
+pub(crate) mod resources;
+pub mod sharing;
 
 pub use deleted::{ends, job_ends, namespaces_of_owner, owned};
 
@@ -138,11 +139,7 @@ pub fn lifetimes(name: &str) -> String {
 
 /// Queries the devices and slices in the capacity of nodes.
 pub fn capacity(seconds: i64) -> String {
-    format!(
-        "kube_node_status_capacity{{resource=~\"{}\"}}{}",
-        resources::offered(),
-        window(seconds)
-    )
+    format!("{}{}", resources::current_capacity(), window(seconds))
 }
 
 /// A fact about pods or their owners.

@@ -42,6 +42,19 @@ pub struct ClaimableNow {
     pub since: Option<i64>,
     pub gpus: u64,
     pub parts: BTreeMap<String, u64>,
+    /// Those of the parts that are cut from boards in `gpus`.
+    pub listed_board_parts: BTreeMap<String, u64>,
+}
+
+impl ClaimableNow {
+    /// Returns the parts that add to the hardware in `gpus`, by name.
+    pub(crate) fn separate_parts(&self) -> impl Iterator<Item = (&String, u64)> {
+        self.parts.iter().filter_map(|(name, count)| {
+            let listed = self.listed_board_parts.get(name).copied();
+            let separate = count.saturating_sub(listed.unwrap_or(0));
+            (separate > 0).then_some((name, separate))
+        })
+    }
 }
 
 /// Labels in kube-state-metrics of NVIDIA devices at the time of the sample.
@@ -73,6 +86,7 @@ impl NodeParts {
                         since,
                         gpus: host.gpus.total,
                         parts: parts_now,
+                        listed_board_parts: host.listed_board_slices.clone(),
                     },
                 );
             }

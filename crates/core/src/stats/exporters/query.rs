@@ -6,6 +6,7 @@ use super::dialect::{
     CLAIM, EXPORTED_POD, ExporterMetric, PLAIN_POD, Quantity, dialect_of, labels, metrics,
     node_labels, pod_labels,
 };
+use super::kube_state::resources::current_capacity;
 use crate::stats::logs::training::Measure;
 
 /// Quotes a label value for PromQL.
@@ -95,9 +96,6 @@ pub fn claimed(seconds: i64) -> String {
 /// Query for the names and addresses of the nodes that kube-state-metrics reports.
 pub const NODES: &str = "group by (node,internal_ip) (kube_node_info)";
 
-/// Selector for the capacity of GPU nodes in kube-state-metrics.
-const CAPACITY: &str = r#"kube_node_status_capacity{resource=~"(nvidia|amd)_com_.*"}"#;
-
 /// Builds the parameters of a request for all GPU series of exporters.
 pub fn gpu_series() -> String {
     let selector = format!(
@@ -109,7 +107,7 @@ pub fn gpu_series() -> String {
 
 /// Builds the parameters of a request for the series of GPU nodes in kube-state-metrics.
 pub fn kube_state_series() -> String {
-    matching(&[CAPACITY])
+    matching(&[&current_capacity()])
 }
 
 fn matching(selectors: &[&str]) -> String {
@@ -121,7 +119,8 @@ fn matching(selectors: &[&str]) -> String {
 /// Queries the values of a label on the current GPU series, by metric.
 pub fn clusters(label: &str) -> String {
     let gpus = selector(&[Quantity::Utilization, Quantity::MemoryUsed], None);
-    format!("group by (__name__,{label}) ({gpus} or {CAPACITY})")
+    let capacity = current_capacity();
+    format!("group by (__name__,{label}) ({gpus} or {capacity})")
 }
 
 /// Queries the values of a label on the series of the pods with these UIDs.
@@ -138,8 +137,9 @@ pub fn clusters_of_nodes(label: &str) -> String {
     let nodes: Vec<&str> = node_labels().collect();
     let gpus = selector(&[Quantity::Utilization, Quantity::MemoryUsed], None);
     format!(
-        "group by ({label},{}) ({gpus} or {CAPACITY})",
-        nodes.join(",")
+        "group by ({label},{}) ({gpus} or {})",
+        nodes.join(","),
+        current_capacity()
     )
 }
 

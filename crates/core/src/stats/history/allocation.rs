@@ -77,4 +77,8 @@ pub struct AllocationSeries {
     pub annotations: Vec<Series>,
     /// Samples of devices that were allocated through claims.
     pub claimed: Vec<Series>,
+    /// Groups of pods that share a device which another pod reserves for them.
+    pub groups: Vec<Series>,
+    /// Fractions of a device that such pods requested.
+    pub fractions: Vec<Series>,
 }

@@ -12,6 +12,7 @@ use super::claims;
 use super::pod_records::{PodRecords, PodUids};
 use super::presence::{Scrapes, Sightings};
 use super::requested;
+use super::reserved;
 use super::slots::{Slots, TimeSpan};
 use super::top_owner::LiveOwners;
 use crate::stats::exporters::parts::NodeParts;
@@ -79,6 +80,14 @@ impl AllocationHistory {
                 Sightings::new(series, &scrapes).presence(slots, &scrapes, !uid.is_empty())
             },
             parts,
+        );
+        reserved::replace(
+            &mut requests,
+            &answers.groups,
+            &answers.fractions,
+            |series, uid| {
+                Sightings::new(series, &scrapes).presence(slots, &scrapes, !uid.is_empty())
+            },
         );
         let uids = PodUids::new(&answers.phases_ever);
         let claim_scrapes = Scrapes::new(answers.claimed.iter(), slots.length);

@@ -22,6 +22,7 @@ pub(crate) mod phases;
 pub(crate) mod pod_records;
 pub(crate) mod presence;
 pub mod requested;
+pub mod reserved;
 pub mod serving_hours;
 pub mod slots;
 pub mod starts;

@@ -130,14 +130,12 @@ impl NodeHistory {
             if self.nodes.contains_key(node) {
                 continue;
             }
-            let of_part = |(name, count): (&String, &u64)| {
+            let of_part = |(name, count): (&String, u64)| {
                 let fraction = Part::from_name(name, None).fraction;
-                (
-                    name.clone(),
-                    fraction.map(|fraction| fraction * *count as f64),
-                )
+                let gpus = fraction.map(|fraction| fraction * count as f64);
+                (name.clone(), gpus)
             };
-            let of_parts: Vec<_> = devices.parts.iter().map(of_part).collect();
+            let of_parts: Vec<_> = devices.separate_parts().map(of_part).collect();
             let gpus: f64 = of_parts.iter().filter_map(|(_, gpus)| *gpus).sum();
             let gpus = gpus + devices.gpus as f64;
             let exists = |slot: usize| {

@@ -10,9 +10,9 @@ use crate::model::{Inventory, NodeHealth, NodeUsage, Reading};
 /// Finds nodes that are broken, that lost devices, or whose devices have no samples. Prometheus
 /// drops the series of an exporter that stopped, so only the inventory shows that they are missing.
 pub fn node_findings(inventory: &Inventory, readings: &[Reading]) -> Vec<HealthFinding> {
-    let mut measured: BTreeMap<&str, u64> = BTreeMap::new();
+    let mut measured: BTreeMap<&str, MeasuredDevices> = BTreeMap::new();
     for reading in readings {
-        *measured.entry(&reading.node).or_default() += 1;
+        measured.entry(&reading.node).or_default().add(reading);
     }
     let finding = |host: &NodeUsage, severity, finding, message| HealthFinding {
         severity,
@@ -53,8 +53,8 @@ pub fn node_findings(inventory: &Inventory, readings: &[Reading]) -> Vec<HealthF
             continue;
         }
         // Without any samples, the command reports that there is no exporter at all.
-        let known = measured.get(host.name()).copied().unwrap_or(0);
-        if let Some(message) = silence(host, known).filter(|_| !readings.is_empty()) {
+        let known = measured.remove(host.name()).unwrap_or_default();
+        if let Some(message) = silence(host, &known).filter(|_| !readings.is_empty()) {
             findings.push(finding(host, FindingSeverity::Warn, "silent", message));
         }
     }
@@ -82,16 +82,44 @@ pub fn health_checks(inventory: &Inventory, readings: &[Reading]) -> Vec<DoctorC
     failures.into_iter().map(check).collect()
 }
 
-/// Says how many devices of a node have no samples. `None` if all have some.
-fn silence(host: &NodeUsage, known: u64) -> Option<String> {
+/// The devices of one node that have samples.
+#[derive(Default)]
+struct MeasuredDevices {
+    whole: u64,
+    /// Numbers of boards whose slices have samples.
+    partitioned: BTreeSet<u32>,
+}
+
+impl MeasuredDevices {
+    fn add(&mut self, reading: &Reading) {
+        match &reading.slice {
+            None => self.whole += 1,
+            // AMD's exporter numbers each partition of a board like a board.
+            Some((kind, number)) if kind.contains("_nps") && *number > 0 => {}
+            Some(_) => {
+                self.partitioned.insert(reading.index);
+            }
+        }
+    }
+}
+
+/// Describes how many whole devices of a node have no samples, or `None` if all have some.
+fn silence(host: &NodeUsage, known: &MeasuredDevices) -> Option<String> {
     // Another finding reports lost devices.
     let all = host.gpus.allocatable();
-    match known {
-        // Partitioned devices are not among the whole ones.
-        0 => Some("no samples of its GPUs".to_owned()),
-        _ if known < all => Some(format!("no samples of {} of {all} GPUs", all - known)),
-        _ => None,
+    if known.whole == 0 && known.partitioned.is_empty() {
+        return Some("no samples of its GPUs".to_owned());
     }
+    // The boards of slices are not among the whole devices, unless a DRA driver lists both, or the
+    // node offers boards only.
+    let lists_boards = host.slices.is_empty() || !host.listed_board_slices.is_empty();
+    let boards = if lists_boards {
+        known.partitioned.len() as u64
+    } else {
+        0
+    };
+    let measured = known.whole + boards;
+    (measured < all).then(|| format!("no samples of {} of {all} GPUs", all - measured))
 }
 
 #[cfg(test)]
@@ -166,6 +194,7 @@ mod tests {
         // Without any exporter, silence says nothing about one node.
         assert_eq!(found(&[]).len(), 2);
     }
+
     #[test]
     fn broken_nodes_and_devices_fail_a_check() {
         let host = |name: &str, status: &str, schedulable: bool, usable: &str| NodeDetails {
@@ -217,5 +246,47 @@ mod tests {
                 format!("fail well: {device}: XID 79"),
             ]
         );
+    }
+
+    #[test]
+    fn samples_of_slices_do_not_stand_for_silent_gpus() {
+        let capacity = [("nvidia.com/gpu", "8"), ("nvidia.com/mig-1g.10gb", "7")];
+        let units: BTreeMap<String, String> = capacity
+            .map(|(resource, amount)| (resource.to_owned(), amount.to_owned()))
+            .into();
+        let host = NodeDetails {
+            node: Node {
+                name: "mixed".to_owned(),
+                schedulable: true,
+                ..Node::default()
+            },
+            capacity: units.clone(),
+            allocatable: units,
+            ..NodeDetails::default()
+        };
+        let mut inventory = Inventory::new(vec![host], None, &[]);
+        let whole = |index: u32| Reading {
+            node: "mixed".to_owned(),
+            index,
+            ..Reading::default()
+        };
+        let instance = |number: u32| Reading {
+            slice: Some(("1g.10gb".to_owned(), number)),
+            ..whole(8)
+        };
+        let readings: Vec<Reading> = (0..4).map(whole).chain((0..7).map(instance)).collect();
+        let messages = |inventory: &Inventory| -> Vec<String> {
+            let findings = node_findings(inventory, &readings);
+            findings
+                .into_iter()
+                .map(|finding| finding.message)
+                .collect()
+        };
+        // 4 of 8 whole GPUs have samples. The 7 instances are on a ninth board.
+        assert_eq!(messages(&inventory), ["no samples of 4 of 8 GPUs"]);
+        // A DRA driver lists the board of the instances among the 8: 8 - 4 - 1.
+        let slices = [("mig-1g.10gb".to_owned(), 7)].into();
+        inventory.hosts[0].listed_board_slices = slices;
+        assert_eq!(messages(&inventory), ["no samples of 3 of 8 GPUs"]);
     }
 }

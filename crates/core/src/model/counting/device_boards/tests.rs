@@ -112,6 +112,10 @@ fn boards_partitions_and_twins_count_once() {
     let devices = listed_devices(&supply, Some(&holders));
     let partitions = BTreeMap::from([("mig-1g.10gb", (7, 1)), ("mig-3g.40gb", (1, 0))]);
     assert_eq!(counts(&devices), (8, 7, partitions));
+    // All of them are cut from boards that count already.
+    let parts = devices.iter().filter(|device| device.profile.is_some());
+    let of_boards = parts.filter(|device| device.is_of_listed_board).count();
+    assert_eq!(of_boards, 7 + 1);
     // A board that a virtual machine holds is used, and its holder is the machine's pod.
     let mut supply = partitionable();
     let holders = hold(&mut supply, &["gpu-vfio-2", "gpu-7"]);
@@ -179,5 +183,6 @@ fn boards_of_one_counter_set_and_static_partitions_count_separately() {
     };
     let devices = listed_devices(&supply, Some(&DeviceHolders::new()));
     assert_eq!(counts(&devices), (2, 2, BTreeMap::from([("mig", (2, 0))])));
+    assert!(devices.iter().all(|device| !device.is_of_listed_board));
     assert_eq!(devices[3].taint.as_deref(), Some("gpu.nvidia.com/xid"));
 }

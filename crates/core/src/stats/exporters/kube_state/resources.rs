@@ -25,6 +25,11 @@ pub(super) fn offered() -> String {
     format!("{}|{PARTS}", whole())
 }
 
+/// Selects the devices and slices in the capacity of nodes.
+pub(crate) fn current_capacity() -> String {
+    format!("kube_node_status_capacity{{resource=~\"{}\"}}", offered())
+}
+
 /// Returns a pattern for devices, slices and device memory that pods request.
 pub(super) fn requested() -> String {
     format!(

@@ -1,6 +1,8 @@
 //! Tests which nodes need their states over time, and how slots without samples are read.
 
 use super::*;
+use crate::model::counting::node_usage::Device;
+use crate::model::{Inventory, Node, NodeDetails};
 use crate::stats::history::slots::TimeSpan;
 
 fn series(labels: &[(&str, &str)], values: &[(i64, f64)]) -> Series {
@@ -68,4 +70,48 @@ fn a_lost_scrape_is_no_gap_and_an_absent_node_has_no_capacity() {
     let node = &history.nodes["a"];
     assert_eq!((node.before, node.after), (some, some));
     assert_eq!(node.cordoned, None);
+}
+
+#[test]
+fn partitions_of_listed_boards_add_no_capacity() {
+    let device = |profile: Option<&str>, is_of_listed_board: bool| Device {
+        node: "a".to_owned(),
+        driver: "gpu.nvidia.com".to_owned(),
+        profile: profile.map(ToOwned::to_owned),
+        is_of_listed_board,
+        claims_readable: true,
+        ..Device::default()
+    };
+    let capacity = |devices: &[Device]| {
+        let node = Node {
+            name: "a".to_owned(),
+            ..Node::default()
+        };
+        let host = NodeDetails {
+            node,
+            ..NodeDetails::default()
+        };
+        let inventory = Inventory::new(vec![host], None, devices);
+        let parts = NodeParts::from_nodes(inventory.hosts.iter());
+        let ledger = AllocationHistory {
+            span: TimeSpan {
+                start: 0,
+                end: 60_000,
+            },
+            observed: vec![true],
+            ..AllocationHistory::from_allocations(0, 60_000, Vec::new())
+        };
+        let states = NodeStateSeries::default();
+        let history = NodeHistory::new(&[], &states, &ledger, &parts);
+        history.nodes["a"].capacity[0].unwrap()
+    };
+    // Eight boards. One of them is cut: one slice of 1/7 is held, so six more of them, or one of
+    // 3/7, can be claimed. The boards are 8 GPUs, and the 7/7 + 3/7 are in the cut board.
+    let mut devices = vec![device(None, false); 8];
+    devices.extend(vec![device(Some("mig-1g.10gb"), true); 7]);
+    devices.push(device(Some("mig-3g.40gb"), true));
+    assert!((capacity(&devices) - 8.0).abs() < 1e-9);
+    // A ninth board is offered only as seven static slices: 8 + 7 * 1/7.
+    devices.extend(vec![device(Some("mig-1g.10gb"), false); 7]);
+    assert!((capacity(&devices) - 9.0).abs() < 1e-9);
 }

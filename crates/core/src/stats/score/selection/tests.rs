@@ -90,6 +90,7 @@ fn held_devices_without_samples_are_listed_as_unknown() {
         reason: None,
         gpus: Count::usable_units(8, Some(3)),
         slices: BTreeMap::new(),
+        listed_board_slices: BTreeMap::new(),
         types: BTreeMap::new(),
         cpu_used_milli: None,
         memory_used_bytes: None,
