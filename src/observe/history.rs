@@ -4,13 +4,14 @@
 use std::collections::BTreeMap;
 
 use futures::future::{join, try_join};
-use tokio::sync::OnceCell;
+use tokio::sync::{Mutex, OnceCell};
 
 use crate::context::Context;
 use crate::observe::contexts::all_contexts;
 use crate::observe::device_evidence::DeviceEvidence;
 use crate::observe::first_sample::first_sample;
 use crate::observe::metrics::{self, StoreUse};
+use crate::observe::outages::Outage;
 use crate::observe::past_queries::{HistoryScope, NodeSeries, PastQueries};
 use gpuctl_cluster::{Access, Connection, OtherPods};
 use gpuctl_core::error::Error;
@@ -47,6 +48,8 @@ pub(crate) struct ClusterHistory<'c> {
     /// Owners of existing objects. Read only if kube-state-metrics lacks some of the owners.
     live: OnceCell<LiveOwners>,
     evidence: DeviceEvidence,
+    /// Outages whose edges are known.
+    pub(super) outages: Mutex<Vec<Outage>>,
 }
 
 /// What a past range of at most an hour contains.
@@ -169,6 +172,7 @@ impl<'c> ClusterHistory<'c> {
             connection,
             live: OnceCell::new(),
             evidence: DeviceEvidence::new(since, context.now().into()),
+            outages: Mutex::default(),
         })
     }
 

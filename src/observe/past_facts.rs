@@ -4,17 +4,13 @@
 use futures::future::{join, try_join};
 
 use crate::observe::history::{ClusterHistory, span};
+use crate::observe::outages::Outage;
 use crate::observe::past_queries::{HistoryScope, NodeSeries};
 use gpuctl_core::error::Error;
 use gpuctl_core::model::UnixSeconds;
 use gpuctl_core::stats::exporters::kube_state;
 use gpuctl_core::stats::history::allocations::{AllocationHistory, AllocationSeries};
-
-const HOUR: i64 = 3600;
-
-/// Seconds beyond a range in which to look for the scrape nearest to it. Longer outages are not
-/// bridged.
-const BEYOND: [i64; 4] = [900, HOUR, 6 * HOUR, 24 * HOUR];
+use gpuctl_core::stats::history::outage::NearestScrape;
 
 impl ClusterHistory<'_> {
     /// Reads which pods and nodes existed. If kube-state-metrics has no samples at the start or the
@@ -26,58 +22,66 @@ impl ClusterHistory<'_> {
         end: UnixSeconds,
         scope: HistoryScope,
     ) -> Result<(AllocationSeries, NodeSeries, (UnixSeconds, UnixSeconds)), Error> {
-        let read = async |start: UnixSeconds, end: UnixSeconds| {
+        let range = (start, end);
+        let read = async |(start, end): (UnixSeconds, UnixSeconds)| {
             let queries = self.queries((end - start).max(1), end);
             try_join(queries.pods(scope), queries.nodes(scope)).await
         };
-        let (pods, nodes) = read(start, end).await?;
+        let (pods, nodes) = read(range).await?;
         let (before, after) =
             AllocationHistory::edge_gaps(&pods.requests, &nodes.capacity, span(start, end));
-        let (from, to) = join(
-            async {
-                if before {
-                    self.last_scrape(start).await
-                } else {
-                    start
-                }
-            },
-            async {
-                if after {
-                    self.next_scrape(end).await
-                } else {
-                    end
-                }
-            },
-        )
-        .await;
-        if (from, to) == (start, end) {
-            return Ok((pods, nodes, (start, end)));
+        let is_empty = pods.requests.is_empty() && nodes.capacity.is_empty();
+        let wide = if is_empty {
+            self.edges_of_outage(range).await
+        } else {
+            self.edges(range, before, after).await
+        };
+        let wide = (wide.0.unwrap_or(start), wide.1.unwrap_or(end));
+        if wide == range {
+            return Ok((pods, nodes, range));
         }
-        let (pods, nodes) = read(from, to).await?;
-        Ok((pods, nodes, (from, to)))
+        let (pods, nodes) = read(wide).await?;
+        Ok((pods, nodes, wide))
     }
 
-    /// Returns a time such that kube-state-metrics was scraped between it and `start`, or `start` if
-    /// it was not scraped in the day before.
-    async fn last_scrape(&self, start: UnixSeconds) -> UnixSeconds {
-        for seconds in BEYOND {
-            if self.has_pods(seconds, start).await {
-                return start - seconds;
-            }
+    /// Searches for the edges of the outage that covers a range without samples, unless another
+    /// hour of the outage has found them.
+    async fn edges_of_outage(
+        &self,
+        range: (UnixSeconds, UnixSeconds),
+    ) -> (Option<UnixSeconds>, Option<UnixSeconds>) {
+        // The lock is held during the search, so that concurrent hours wait for its result.
+        let mut outages = self.outages.lock().await;
+        if let Some(outage) = outages.iter().find(|outage| outage.covers(range)) {
+            return (outage.from, outage.to);
         }
-        start
+        let (from, to) = self.edges(range, true, true).await;
+        outages.push(Outage {
+            empty: range,
+            from,
+            to,
+        });
+        (from, to)
     }
 
-    /// Returns a time such that kube-state-metrics was scraped between `end` and it, or `end` if it
-    /// was not scraped in the day after.
-    async fn next_scrape(&self, end: UnixSeconds) -> UnixSeconds {
-        for seconds in BEYOND {
-            let until = (end + seconds).min(self.now);
-            if until > end && self.has_pods(until - end, until).await {
-                return until;
-            }
-        }
-        end
+    /// Searches for the last scrape before a range and the first one after it.
+    async fn edges(
+        &self,
+        (start, end): (UnixSeconds, UnixSeconds),
+        before: bool,
+        after: bool,
+    ) -> (Option<UnixSeconds>, Option<UnixSeconds>) {
+        let last = async {
+            let search = NearestScrape::new(if before { start.0 } else { 0 });
+            let has_scrape = async |distance| self.has_pods(distance, start).await;
+            Some(start - searched(search, has_scrape).await?)
+        };
+        let next = async {
+            let search = NearestScrape::new(if after { self.now - end } else { 0 });
+            let has_scrape = async |distance| self.has_pods(distance, end + distance).await;
+            Some(end + searched(search, has_scrape).await?)
+        };
+        join(last, next).await
     }
 
     /// Whether kube-state-metrics has samples in the `seconds` before `end`. Treats a failure as no,
@@ -87,4 +91,12 @@ impl ClusterHistory<'_> {
         let answer = self.prometheus.query_at(&query, end).await;
         answer.is_ok_and(|series| !series.is_empty())
     }
+}
+
+/// Carries out a search, and returns the seconds to read beyond the range.
+async fn searched(mut search: NearestScrape, has_scrape: impl AsyncFn(i64) -> bool) -> Option<i64> {
+    while let Some(distance) = search.probe() {
+        search.answer(distance, has_scrape(distance).await);
+    }
+    search.distance()
 }

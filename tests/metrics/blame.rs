@@ -118,7 +118,10 @@ fn blame_counts_the_jobs_that_failed_first_on_a_node() {
     };
     about(&blamed["nodeHours"], 0.5);
     about(&calm["nodeHours"], 2.0);
-    // The 95 % bounds of Garwood for 2 events are 0.242 and 7.225, and for 0 events 0 and 3.689.
+    // Bounds from fewer than 24 hours would be 484 to 14,450, and 0 to 1,844.
+    for bound in ["low", "high"] {
+        assert_eq!((&blamed[bound], &calm[bound]), (&Value::Null, &Value::Null));
+    }
     let per = 1000.0 / blamed["nodeHours"].as_f64().unwrap();
     let near = |value: &Value, expected: f64| {
         assert!(
@@ -127,12 +130,6 @@ fn blame_counts_the_jobs_that_failed_first_on_a_node() {
         );
     };
     near(&blamed["jobsPerThousandHours"], 2.0 * per);
-    near(&blamed["low"], 0.2422 * per);
-    near(&blamed["high"], 7.2247 * per);
-    near(
-        &calm["high"],
-        3.6889 * 1000.0 / calm["nodeHours"].as_f64().unwrap(),
-    );
     // The mean of both nodes, 2 failures in 2.5 hours, is 800 per 1,000 hours, within 484 to 14,450.
     assert_eq!(
         (&blamed["standsOut"], &calm["standsOut"]),

@@ -170,3 +170,66 @@ fn gpu_hours_survive_torn_scrapes_and_include_sidecars() {
     .json();
     assert_eq!(eff["began_before_range"], Value::Null);
 }
+
+/// A pod of 8 GPUs for four days, sampled every five minutes. kube-state-metrics was down for most
+/// of two hours after three days.
+fn old_pod(begin: i64) -> Vec<Sample> {
+    let down = 72 * HOUR..74 * HOUR - 600;
+    let times = (0..96 * HOUR).step_by(300).filter(|at| !down.contains(at));
+    let id = "namespace=\"old\",pod=\"old\",uid=\"uid-old\"";
+    let device = "node=\"o1\",resource=\"nvidia_com_gpu\",unit=\"integer\"";
+    let request = format!("{id},container=\"main\",{device}");
+    let series = [
+        (format!("kube_node_status_capacity{{{device}}}"), 8),
+        (
+            format!("kube_pod_container_resource_requests{{{request}}}"),
+            8,
+        ),
+        (
+            format!("kube_pod_status_phase{{{id},phase=\"Running\"}}"),
+            1,
+        ),
+        (
+            format!("kube_pod_owner{{{id},owner_kind=\"<none>\",owner_name=\"<none>\"}}"),
+            1,
+        ),
+        (format!("kube_pod_created{{{id}}}"), begin),
+    ];
+    let samples = times.flat_map(|at| {
+        series.iter().map(move |(series, value)| Sample {
+            series: series.clone(),
+            at,
+            value: value.to_string(),
+        })
+    });
+    samples.collect()
+}
+
+#[test]
+fn eff_extends_its_range_to_the_creation_of_the_workload() {
+    // Ten days ago, so that the default range of seven days starts in the outage.
+    let begin = hours_ago(240);
+    let prometheus = store("old-pod", old_pod(begin), begin);
+    let cache = cluster().folder().join("old-pod-cache");
+    let end = (begin + 96 * HOUR).to_string();
+    let eff = ask(
+        &prometheus,
+        &cache,
+        &["eff", "old/old", "--end", &end, "-o", "json"],
+    )
+    .ok()
+    .json();
+    // 8 GPUs · 96 h, and 8 · (2 h - 10 min) of them are bridged.
+    near(&eff["held_gpu_hours"], 768.0);
+    near(&eff["bridged_gpu_hours"], 8.0 * (2.0 - 1.0 / 6.0));
+    assert_eq!(eff["began_before_range"], Value::Null);
+    // The range of `report` starts in the outage, too.
+    let start = (begin + 73 * HOUR).to_string();
+    let range = ["report", "--start", &start, "--end", &end, "-o", "json"];
+    let report = ask(&prometheus, &cache, &range).ok().json();
+    // 23 h, of which 50 minutes have no samples.
+    near(&report["sum"]["held_gpu_hours"], 8.0 * 23.0);
+    near(&report["gaps"]["window_hours"], 23.0);
+    near(&report["gaps"]["unobserved_hours"], 0.83);
+    assert_eq!(report["gaps"]["clock_hours_without_data"], json!(0));
+}

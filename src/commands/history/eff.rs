@@ -56,19 +56,17 @@ pub(crate) async fn run(args: &Eff, context: &Context) -> Result<ExitCode, Error
     let connection = Connection::open(&access).await?;
     let history = ClusterHistory::open(cluster, context, &connection, range.0).await?;
     let target = read_target(args, &connection).await?;
-    let Some((mut first, last)) = lifetime(&target, &history, range).await? else {
+    let Some((first, last)) = lifetime(&target, &history, range).await? else {
         return Err(missing(&target, start, &history, range, context).await);
     };
-    // A workload of the first step of the range may be older than the range.
-    let created = if first <= range.0 + STEP {
-        created(&target, &history, range).await?
-    } else {
-        None
+    // The first sample can be later than the workload, also inside the range: kube-state-metrics
+    // may have been down.
+    let created = created(&target, &history, range).await?;
+    let earliest = match args.start {
+        Some(_) => range.0,
+        None => last - MAX_SECONDS,
     };
-    if let (Some(created), None) = (created, &args.start) {
-        first = first.min(created.max(last - MAX_SECONDS));
-    }
-    let began_before = created.filter(|created| *created < first);
+    let (first, began_before) = beginning(first, created, earliest);
     if let Some(created) = began_before {
         context.terminal.warn(&format!(
             "the workload began at {}, before the start of this range: its earlier hours are not \
@@ -142,6 +140,17 @@ async fn lifetime(
         .min()
         .zip(points().max())
         .map(|(first, last)| ((first - STEP).max(start), (last + STEP).min(end))))
+}
+
+/// Returns where to start reading, and when the workload was created if that is earlier. `first` is
+/// the time of its first sample, and `earliest` the start of what may be read.
+fn beginning(
+    first: UnixSeconds,
+    created: Option<UnixSeconds>,
+    earliest: UnixSeconds,
+) -> (UnixSeconds, Option<UnixSeconds>) {
+    let start = created.map_or(first, |created| first.min(created.max(earliest)));
+    (start, created.filter(|created| *created < start))
 }
 
 /// Reads when the workload or its first pod that existed in the range was created.
@@ -324,4 +333,31 @@ fn usage_limit(works: &Works) -> Option<Watts> {
     });
     let first = limits.next()??;
     limits.all(|limit| limit == Some(first)).then_some(first)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reading_starts_at_the_creation_of_the_workload() {
+        let day = |number: i64| UnixSeconds(number * 86_400);
+        // A job of day 10. Its samples begin 20 minutes after the start of the range, on day 13,
+        // because kube-state-metrics was down: days 10 to 13 belong to it too.
+        let first = day(13) + 1200;
+        assert_eq!(beginning(first, Some(day(10)), day(0)), (day(10), None));
+        // With `--start`, they do not, and the workload began before the range.
+        assert_eq!(
+            beginning(first, Some(day(10)), day(13)),
+            (day(13), Some(day(10)))
+        );
+        // A job inside the range, and one of unknown age.
+        assert_eq!(
+            beginning(first, Some(day(13) + 600), day(13)),
+            (day(13) + 600, None)
+        );
+        assert_eq!(beginning(first, None, day(13)), (first, None));
+        // A creation after the first sample is that of a later object of the same name.
+        assert_eq!(beginning(first, Some(day(14)), day(13)), (first, None));
+    }
 }

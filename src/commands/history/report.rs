@@ -71,6 +71,7 @@ pub(crate) async fn run(args: &Report, context: &Context) -> Result<ExitCode, Er
         groups,
         total,
         over_time,
+        gaps,
         page,
     } = match args.all_contexts {
         true => all_contexts(&scope, context).await?,
@@ -88,6 +89,7 @@ pub(crate) async fn run(args: &Report, context: &Context) -> Result<ExitCode, Er
         budgeted: costs.budget.is_some(),
         of_jobs: args.ettr,
         over_time,
+        gaps,
     };
     if args.has_page() {
         report.qualify_names();

@@ -8,7 +8,7 @@ use serde::Serialize;
 use crate::format::coverage::rounded;
 use crate::format::table::{Cell, Table, left, right};
 use crate::{Format, TextStyle};
-use gpuctl_core::stats::history::blame::{NodeBlame, Rate};
+use gpuctl_core::stats::history::blame::NodeBlame;
 
 /// The JSON output of `get nodes --blame`.
 #[derive(JsonSchema, Serialize)]
@@ -37,16 +37,15 @@ pub struct BlameItem<'a> {
     node_hours: f64,
     /// Failed jobs per 1,000 node-hours; `null` when no job ran on the node.
     jobs_per_thousand_hours: Option<f64>,
-    /// Lower bound of the 95 % confidence interval of the rate.
+    /// Lower bound of the 95 % confidence interval of the rate; `null` with fewer than 24 node-hours,
+    /// or if the upper bound is above 1,000.
     low: Option<f64>,
-    /// Upper bound of the 95 % confidence interval of the rate.
+    /// Upper bound of the 95 % confidence interval of the rate; `null` like `low`.
     high: Option<f64>,
     stands_out: bool,
 }
 
 pub fn items(blames: &[NodeBlame]) -> Vec<BlameItem<'_>> {
-    let rate_part =
-        |blame: &NodeBlame, pick: fn(Rate) -> f64| blame.rate.map(|rate| rounded(pick(rate)));
     blames
         .iter()
         .map(|blame| BlameItem {
@@ -55,9 +54,9 @@ pub fn items(blames: &[NodeBlame]) -> Vec<BlameItem<'_>> {
             failures: blame.failures,
             followed: blame.followed,
             node_hours: rounded(blame.hours),
-            jobs_per_thousand_hours: rate_part(blame, |rate| rate.value),
-            low: rate_part(blame, |rate| rate.low),
-            high: rate_part(blame, |rate| rate.high),
+            jobs_per_thousand_hours: blame.rate.map(|rate| rounded(rate.value)),
+            low: blame.interval().map(|(low, _)| rounded(low)),
+            high: blame.interval().map(|(_, high)| rounded(high)),
             stands_out: blame.stands_out,
         })
         .collect()
@@ -79,8 +78,8 @@ pub fn table(blames: &[NodeBlame], format: Format, headers: bool, style: TextSty
         let rate = blame
             .rate
             .map_or("-".to_owned(), |rate| format!("{:.1}", rate.value));
-        let range = blame.rate.map_or("-".to_owned(), |rate| {
-            format!("{:.1} to {:.1}", rate.low, rate.high)
+        let range = blame.interval().map_or("-".to_owned(), |(low, high)| {
+            format!("{low:.1} to {high:.1}")
         });
         let note = if blame.stands_out { "stands out" } else { "" };
         table.row(vec![

@@ -100,6 +100,29 @@ pub struct HourPoint {
     pub unknown: f64,
 }
 
+/// Hours of the window, and for how many of them kube-state-metrics has no samples. The hours of
+/// several clusters are added.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct WindowGaps {
+    /// Clock hours that the window touches.
+    pub hours: u64,
+    /// Clock hours without any sample.
+    pub without_data: u64,
+    /// Hours of the window.
+    pub length: f64,
+    /// Hours without samples, of any length.
+    pub unobserved: f64,
+}
+
+impl WindowGaps {
+    pub fn add(&mut self, other: Self) {
+        self.hours += other.hours;
+        self.without_data += other.without_data;
+        self.length += other.length;
+        self.unobserved += other.unobserved;
+    }
+}
+
 /// The content of a report.
 pub struct GpuHourReport<'a> {
     pub by: &'a str,
@@ -116,6 +139,7 @@ pub struct GpuHourReport<'a> {
     pub of_jobs: bool,
     /// GPU-hours by hour, sorted by time.
     pub over_time: Vec<HourPoint>,
+    pub gaps: WindowGaps,
 }
 
 impl GpuHourReport<'_> {
@@ -133,6 +157,7 @@ impl GpuHourReport<'_> {
             budgeted: false,
             of_jobs: false,
             over_time: Vec::new(),
+            gaps: WindowGaps::default(),
         }
     }
 

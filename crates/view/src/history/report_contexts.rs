@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
 
-use super::report::{GpuHourReport, Group, HourPoint, UNNAMED};
+use super::report::{GpuHourReport, Group, HourPoint, UNNAMED, WindowGaps};
 use super::report_page::{MOST_WASTERS, PreviousWindow, ReportPage};
 use gpuctl_core::stats::history::top_owner::TopOwner;
 use gpuctl_core::stats::history::workload_use::WorkloadUse;
@@ -14,6 +14,7 @@ pub struct ReportPart {
     pub total: Group,
     /// GPU-hours by hour, sorted by time.
     pub over_time: Vec<HourPoint>,
+    pub gaps: WindowGaps,
     /// `None` if the report is only a table.
     pub page: Option<ReportPage>,
 }
@@ -60,6 +61,7 @@ impl ReportPart {
     fn add(&mut self, other: Self) {
         self.groups.extend(other.groups);
         self.total.add_cluster(&other.total);
+        self.gaps.add(other.gaps);
         // The window is the same, and so are its hours.
         for (hour, point) in self.over_time.iter_mut().zip(&other.over_time) {
             hour.held += point.held;
@@ -208,6 +210,12 @@ mod tests {
                 held: hours,
                 ..HourPoint::default()
             }],
+            gaps: WindowGaps {
+                hours: 24,
+                without_data: 2,
+                length: 24.0,
+                unobserved: 2.5,
+            },
             page: Some(page),
         }
     }
@@ -237,6 +245,8 @@ mod tests {
         // Workloads of the same name in two clusters are two workloads.
         assert_eq!(total.account.workloads.len(), 2);
         assert_eq!(joined.over_time[0].held, 14.0);
+        // 24 hours of each cluster, of which 2.5 have no samples.
+        assert_eq!((joined.gaps.length, joined.gaps.unobserved), (48.0, 5.0));
         let page = joined.page.as_ref().unwrap();
         assert_eq!(page.cluster, "prod, lab");
         let wasters: Vec<&str> = page
@@ -265,6 +275,7 @@ mod tests {
         let json = serde_json::to_value(ReportDocument::from(&report)).unwrap();
         assert_eq!(json["items"][1]["context"], "lab");
         assert_eq!(json["sum"].get("context"), None);
+        assert_eq!(json["gaps"]["unobserved_hours"], 0.0);
         report.qualify_names();
         assert!(!report.has_contexts());
         assert_eq!(names(&report), ["prod: team", "lab: team"]);

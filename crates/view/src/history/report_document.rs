@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::report::{GpuHourReport, Group};
+use super::report::{GpuHourReport, Group, WindowGaps};
 use super::report_capacity::CapacityItem;
 use super::serving_hours::ServingHoursItem;
 use crate::format::coverage::{fine, rounded};
@@ -25,11 +25,37 @@ pub struct ReportDocument<'a> {
     /// Time between two checkpoints in seconds; `null` when it is not given. Without it, no
     /// GPU-hours count as lost.
     checkpoint_seconds: Option<f64>,
+    gaps: GapsItem,
     /// The number of groups.
     total: usize,
     items: Vec<GroupItem<'a>>,
     /// The sum of the groups.
     sum: GroupItem<'a>,
+}
+
+/// The time for which kube-state-metrics has no samples. Sums over the contexts with
+/// `--all-contexts`.
+#[derive(JsonSchema, Serialize)]
+struct GapsItem {
+    /// The length of the window.
+    window_hours: f64,
+    /// Part of the window without samples, in gaps of any length.
+    unobserved_hours: f64,
+    /// The number of clock hours that the window touches.
+    clock_hour_count: u64,
+    /// How many of them have no sample.
+    clock_hours_without_data: u64,
+}
+
+impl From<WindowGaps> for GapsItem {
+    fn from(gaps: WindowGaps) -> Self {
+        Self {
+            window_hours: rounded(gaps.length),
+            unobserved_hours: rounded(gaps.unobserved),
+            clock_hour_count: gaps.hours,
+            clock_hours_without_data: gaps.without_data,
+        }
+    }
 }
 
 /// The GPU-hours of a group.
@@ -62,8 +88,8 @@ struct GroupItem<'a> {
     gpu_parts: Vec<PartHoursItem>,
     /// The parts in GPU-hours; `null` when the fraction of a part is unknown.
     part_gpu_equivalent_hours: Option<f64>,
-    /// Percentage of the held and the unseen time that was measured. Parts of devices are weighted by their
-    /// fraction.
+    /// Percentage of the held and the unseen time that was measured. Parts of devices are weighted
+    /// by their fraction.
     coverage_percent: Option<Percent>,
     /// How jobs spent their time; `null` when there were no jobs.
     jobs: Option<JobsItem>,
@@ -194,6 +220,7 @@ impl<'a> From<&'a GpuHourReport<'a>> for ReportDocument<'a> {
             to: report.to,
             currency: report.currency.as_deref(),
             checkpoint_seconds: report.checkpoint,
+            gaps: report.gaps.into(),
             total: report.groups.len(),
             items: report.groups.iter().map(GroupItem::from).collect(),
             sum: (&report.total).into(),

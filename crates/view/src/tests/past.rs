@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use super::{at_widths, now};
 use crate::history::hourly;
 use crate::history::hourly::{Hour, HourlyRow, RowKind};
-use crate::history::report::{GpuHourReport, Group};
+use crate::history::report::{GpuHourReport, Group, WindowGaps};
 use crate::history::report_capacity::capacity_note;
 use crate::history::report_table;
 use crate::history::snapshot;
@@ -283,6 +283,7 @@ fn reports_fit() {
         budgeted: false,
         of_jobs: false,
         over_time: Vec::new(),
+        gaps: WindowGaps::default(),
     };
     let markdown = format!("── markdown\n{}", report_table::markdown(&report));
     insta::assert_snapshot!(

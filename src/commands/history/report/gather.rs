@@ -20,7 +20,7 @@ use gpuctl_core::stats::history::gpu_hours::GpuHours;
 use gpuctl_core::stats::history::job_time::{GroupValues, JobSum, JobTimes};
 use gpuctl_core::stats::history::serving_hours::{Servers, ServingHours};
 use gpuctl_core::stats::history::workload_use::WorkloadUses;
-use gpuctl_view::history::report::HourPoint;
+use gpuctl_view::history::report::{HourPoint, WindowGaps};
 
 /// Number of hours to read concurrently.
 const MAX_CONCURRENT: usize = 3;
@@ -46,7 +46,7 @@ struct HourUsage {
     serving: Option<ServingHours>,
 }
 
-/// Totals of all groups, and the number of hours read.
+/// Totals of all groups, and the hours read.
 #[derive(Default)]
 pub(super) struct ReportTotals {
     pub groups: BTreeMap<GroupValues, GroupTotals>,
@@ -56,24 +56,21 @@ pub(super) struct ReportTotals {
     /// The use of each workload. Empty unless the report has a page.
     pub workloads: WorkloadUses,
     pub over_time: Vec<HourPoint>,
-    pub hours: u64,
-    pub without_data: u64,
-    /// Hours of the report.
-    pub length: f64,
-    /// Hours for which kube-state-metrics has no samples.
-    pub unobserved: f64,
+    pub gaps: WindowGaps,
 }
 
 impl ReportTotals {
     fn add_hour(&mut self, accounts: Vec<HourUsage>, history: &AllocationHistory) {
         let mut point = HourPoint {
-            hour: u32::try_from(self.hours).unwrap_or(u32::MAX),
+            hour: u32::try_from(self.gaps.hours).unwrap_or(u32::MAX),
             ..HourPoint::default()
         };
-        self.hours += 1;
-        self.without_data += u64::from(history.observed_slots() == 0);
-        self.length += history.span.hours();
-        self.unobserved += history.unobserved_hours();
+        self.gaps.add(WindowGaps {
+            hours: 1,
+            without_data: u64::from(history.observed_slots() == 0),
+            length: history.span.hours(),
+            unobserved: history.unobserved_hours(),
+        });
         for HourUsage {
             group,
             hours,

@@ -15,6 +15,7 @@ use gpuctl_cluster::Connection;
 use gpuctl_core::error::Error;
 use gpuctl_core::model::UnixSeconds;
 use gpuctl_core::stats::history::workload_use::WorkloadUses;
+use gpuctl_view::history::report::WindowGaps;
 use gpuctl_view::history::report_page::{MOST_WASTERS, PreviousWindow, ReportPage};
 
 /// What the page needs to know about the report's own window.
@@ -22,9 +23,7 @@ pub(super) struct ReportWindow<'a> {
     pub start: UnixSeconds,
     pub end: UnixSeconds,
     pub grouping: &'a Grouping<'a>,
-    /// The number of hours, and how many of them have no data.
-    pub hours: u64,
-    pub without_data: u64,
+    pub gaps: WindowGaps,
 }
 
 /// Returns the configured name of the cluster, or else the name of its context. The configured name
@@ -74,19 +73,18 @@ async fn previous_window(
     if context.access.bundle.is_some() {
         return unknown("a bundle contains no other window".to_owned());
     }
-    let incomplete = |missing: u64, hours: u64, of: &str| {
+    let incomplete = |gaps: WindowGaps, of: &str| {
+        let (missing, hours) = (gaps.without_data, gaps.hours);
         unknown(format!(
             "{missing} of {hours} hours of {of} window have no data"
         ))
     };
-    if window.without_data > 0 {
-        return incomplete(window.without_data, window.hours, "this");
+    if window.gaps.without_data > 0 {
+        return incomplete(window.gaps, "this");
     }
     match read_previous(args, window, context).await {
         Err(error) => unknown(format!("the previous window cannot be read: {error}")),
-        Ok(totals) if totals.without_data > 0 => {
-            incomplete(totals.without_data, totals.hours, "the previous")
-        }
+        Ok(totals) if totals.gaps.without_data > 0 => incomplete(totals.gaps, "the previous"),
         Ok(totals) => PreviousWindow::Known {
             total: totals.account(),
             cost: costs.of_all(totals.hours_of_groups()),

@@ -22,7 +22,7 @@ use gpuctl_core::stats::history::costs as hour_costs;
 use gpuctl_core::stats::history::job_time::GroupValues;
 use gpuctl_view::history::gap_note::gap_note;
 use gpuctl_view::history::report as view;
-use gpuctl_view::history::report::Group;
+use gpuctl_view::history::report::{Group, WindowGaps};
 use gpuctl_view::history::report_contexts::ReportPart;
 
 /// What to read from each cluster.
@@ -73,8 +73,7 @@ pub(super) async fn read(scope: &ReportScope<'_>, context: &Context) -> Result<R
         start,
         end,
         grouping: &grouping,
-        hours: totals.hours,
-        without_data: totals.without_data,
+        gaps: totals.gaps,
     };
     let page = match needs_page {
         true => {
@@ -97,6 +96,7 @@ pub(super) async fn read(scope: &ReportScope<'_>, context: &Context) -> Result<R
         groups,
         total,
         over_time: totals.over_time,
+        gaps: totals.gaps,
         page,
     })
 }
@@ -116,17 +116,18 @@ fn warn_of_gaps(args: &Report, totals: &ReportTotals, context: &Context) {
     if args.by.contains(&GroupBy::GpuType) {
         warn_of_unknown_types(args, totals, context);
     }
-    let ReportTotals {
+    let WindowGaps {
         hours,
         without_data,
-        ..
-    } = totals;
-    if *without_data > 0 {
+        length,
+        unobserved,
+    } = totals.gaps;
+    if without_data > 0 {
         context.terminal.warn(&format!(
             "{without_data} of {hours} hours have no kube-state-metrics data"
         ));
     }
-    if let Some(message) = gap_note(&totals.account(), totals.unobserved, totals.length) {
+    if let Some(message) = gap_note(&totals.account(), unobserved, length) {
         context.terminal.warn(&message);
     }
 }

@@ -85,12 +85,16 @@ fn held_readings<'n>(
 
 impl NodeUsage {
     /// Whether a held device counts among the node's whole GPUs. Exporters report a shared device
-    /// as a whole one; only the pods that hold it show that they have shares.
+    /// as a whole one; only the pods that hold it show that they have shares. A device that a
+    /// reservation shares counts, because the reservation holds a whole GPU.
     pub fn holds_whole(&self, reading: &Reading) -> bool {
         let has_only_parts = |(namespace, pod): &(String, String)| {
             let mut holders = self.holders.iter();
             holders.any(|holder| {
-                *holder.namespace == **namespace && *holder.pod == **pod && holder.gpus.0 == 0
+                *holder.namespace == **namespace
+                    && *holder.pod == **pod
+                    && holder.gpus.0 == 0
+                    && !holder.shares_whole
             })
         };
         reading.slice.is_none()
@@ -126,6 +130,7 @@ mod tests {
             job: None,
             gpus: GpuCount(*gpus),
             slices: BTreeMap::new(),
+            shares_whole: false,
         };
         NodeUsage {
             details: NodeDetails {
@@ -185,6 +190,26 @@ mod tests {
             (2, 2, Some(Percent(50.0)))
         );
         assert_eq!(figures.power_in_all, Some(Watts(400.0)));
+    }
+
+    #[test]
+    fn devices_of_reservations_are_whole() {
+        // Pods `a` and `b` share one GPU that a reservation holds. `c` holds one GPU. Both GPUs
+        // are measured: (30 + 70) / 2 over 2 of 2 held, 0 unknown.
+        let mut device = held(0, Some(30.0), None, "a");
+        device.holders.push(("ns".to_owned(), "b".to_owned()));
+        let devices = vec![device, held(1, Some(70.0), None, "c")];
+        let mut host = node(8, &[("a", 0), ("b", 0), ("c", 1)], devices);
+        host.gpus = Count::usable_units(8, Some(2));
+        for holder in &mut host.holders {
+            holder.shares_whole = holder.gpus == GpuCount::ZERO;
+        }
+        let held_use = HeldUse::from_hosts([&host].into_iter());
+        assert_eq!(
+            (held_use.utilization(), held_use.unmeasured()),
+            (Some(Percent(50.0)), Some(0))
+        );
+        assert_eq!((held_use.whole.sampled, held_use.parts.sampled), (2, 0));
     }
 
     #[test]

@@ -215,6 +215,7 @@ impl<'h> HostTally<'h> {
         };
         count.hold(amount);
         for sharer in sharers {
+        let is_whole = matches!(unit, Unit::Whole);
             let key = (Rc::clone(&sharer.namespace), Rc::clone(&sharer.name));
             let holder = self
                 .holders
@@ -226,6 +227,7 @@ impl<'h> HostTally<'h> {
     }
 
     /// Adds a DRA device and the pods that hold it.
+            holder.shares_whole |= is_whole;
     fn add_device(&mut self, device: &Device, by_name: &HashMap<(&str, &str), &Consumer>) {
         // Claims are a separate resource of the API, so usage by claims can be known even if pods
         // cannot be listed.
@@ -259,6 +261,7 @@ impl<'h> HostTally<'h> {
                 .entry((namespace.as_str().into(), pod.as_str().into()))
                 .or_insert_with(|| consumer.map_or_else(unseen, Holder::without_devices));
             match &device.profile {
+                shares_whole: false,
                 None => entry.gpus += GpuCount(1),
                 Some(profile) => *entry.slices.entry(profile.clone()).or_default() += 1,
             }

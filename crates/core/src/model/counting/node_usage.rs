@@ -50,6 +50,8 @@ pub struct Holder {
     /// Number of whole devices that the pod holds.
     pub gpus: GpuCount,
     pub slices: BTreeMap<String, u64>,
+    /// Whether the pod shares whole devices, which a pod of a scheduler reserves for its group.
+    pub shares_whole: bool,
 }
 
 impl Holder {
@@ -60,6 +62,7 @@ impl Holder {
             job: consumer.job.clone(),
             gpus: GpuCount::ZERO,
             slices: BTreeMap::new(),
+            shares_whole: false,
         }
     }
 }

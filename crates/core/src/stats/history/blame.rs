@@ -17,6 +17,10 @@ use super::top_owner::TopOwner;
 const FOLLOWS: i64 = 600_000;
 /// Number of hours with held GPUs below which a node has no rate.
 const FEW_HOURS: f64 = 0.25;
+/// Number of hours with held GPUs below which an interval is too wide to be of use.
+const HOURS_OF_INTERVAL: f64 = 24.0;
+/// Bounds above this many per 1,000 hours, one per hour, say nothing about the rate of failures.
+const HIGHEST_BOUND: f64 = 1000.0;
 /// Probability that the value lies beyond one given end of the interval.
 const TAIL: f64 = 0.025;
 
@@ -35,10 +39,19 @@ pub struct NodeBlame {
     /// Hours during which pods held GPUs on this node.
     pub hours: f64,
     /// Jobs with a first failure per 1,000 of these hours, with the interval; `None` with fewer
-    /// than [`FEW_HOURS`], which show nothing about a rate.
+    /// than 0.25 hours, which show nothing about a rate.
     pub rate: Option<Rate>,
     /// True if the lower bound exceeds the mean rate of all nodes, this one included.
     pub stands_out: bool,
+}
+
+impl NodeBlame {
+    /// Returns the bounds of the rate, or `None` if they are too wide: with fewer than 24 hours, or
+    /// above 1,000 per 1,000 hours.
+    pub fn interval(&self) -> Option<(f64, f64)> {
+        let rate = self.rate.filter(|_| self.hours >= HOURS_OF_INTERVAL)?;
+        (rate.high <= HIGHEST_BOUND).then_some((rate.low, rate.high))
+    }
 }
 
 /// Rate per 1,000 hours, with its interval.

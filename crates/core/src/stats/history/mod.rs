@@ -17,6 +17,7 @@ pub mod hourly;
 pub mod job_time;
 pub(crate) mod measured_work;
 pub mod node_history;
+pub mod outage;
 pub mod part_hours;
 pub(crate) mod phases;
 pub(crate) mod pod_records;

@@ -153,6 +153,35 @@ fn few_failures_and_few_hours_do_not_stand_out() {
     let blame = |name: &str| nodes.iter().find(|node| node.node == name).unwrap();
     // 2 failures in 80 hours are 25 per 1,000 hours, from 3.0 to 90.3. The mean is 12.5.
     assert_eq!((blame("a").jobs, blame("a").stands_out), (2, false));
+    let (low, high) = blame("a").interval().unwrap();
+    assert!(
+        (low - 3.03).abs() < 0.01 && (high - 90.3).abs() < 0.1,
+        "{low} to {high}"
+    );
     // Two minutes without a failure would give an interval up to 110,666.
-    assert_eq!(blame("new").rate, None);
+    assert_eq!((blame("new").rate, blame("new").interval()), (None, None));
+}
+
+#[test]
+fn wide_intervals_are_unknown() {
+    let interval = |jobs: u64, hours: f64| {
+        let blame = NodeBlame {
+            node: "n".to_owned(),
+            jobs,
+            failures: jobs,
+            followed: 0,
+            hours,
+            rate: Some(rate(jobs, hours)),
+            stands_out: false,
+        };
+        blame.interval()
+    };
+    // 3.689 / 0.25 h and 3.689 / 23.9 h: up to 14,756 and 154 per 1,000 hours, from few hours.
+    assert_eq!(interval(0, 0.25), None);
+    assert_eq!(interval(0, 23.9), None);
+    // 3.689 / 24 h.
+    let (low, high) = interval(0, 24.0).unwrap();
+    assert!(low == 0.0 && (high - 153.7).abs() < 0.1, "{low} to {high}");
+    // 100 failures in 100 hours: up to 121.63 / 100 h, more than one per hour.
+    assert_eq!(interval(100, 100.0), None);
 }

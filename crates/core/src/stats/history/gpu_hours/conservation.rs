@@ -196,11 +196,14 @@ fn pods_of_eight_days() -> Vec<TruePod> {
         .collect()
 }
 
-/// Sums the hours of eight days, one by one.
 fn hours_of_eight_days(scrapes: &TargetScrapes) -> (GpuHours, f64) {
-    let pods = pods_of_eight_days();
+    hours_of_pods(&pods_of_eight_days(), scrapes)
+}
+
+/// Sums the hours of eight days, one by one. Also returns the hours without samples.
+fn hours_of_pods(pods: &[TruePod], scrapes: &TargetScrapes) -> (GpuHours, f64) {
     let mut generated = GeneratedSeries::default();
-    generated.add_state(&pods, &NODES, scrapes);
+    generated.add_state(pods, &NODES, scrapes);
     let now = BEGIN + 8 * 24 * HOUR;
     let (mut sum, mut unobserved) = (GpuHours::default(), 0.0);
     for hour in 0..8 * 24 {
@@ -259,6 +262,37 @@ fn torn_scrapes_give_the_hours_of_perfect_ones() {
     assert!(outages.held <= truth * 1.001, "{outages:?}");
     // The long pod holds its devices for 5 h in each of the outages: 8 · 8 · 5.
     assert!((outages.bridged - 320.0).abs() < 4.0, "{outages:?}");
+}
+
+#[test]
+fn outages_of_days_are_bridged_or_unseen() {
+    // No scrapes on the days 2, 3 and 4 of eight.
+    let outage = 48 * HOUR..120 * HOUR;
+    let scrapes = scrapes_of_eight_days(|at| !outage.contains(&(at - BEGIN)));
+    let (hours, unobserved) = hours_of_pods(&pods_of_eight_days()[..1], &scrapes);
+    // 8 GPUs for 192 h, of which 72 h are bridged: 1536 and 576.
+    assert!((hours.held - 1536.0).abs() < 1.0, "{hours:?}");
+    assert!((hours.bridged - 576.0).abs() < 1.0, "{hours:?}");
+    assert!(hours.unseen < 1e-6, "{hours:?}");
+    // The last scrape is 7 s after a minute, so it stands for 7 s of the outage.
+    assert!((unobserved - 72.0).abs() < 0.1, "{unobserved}");
+
+    // One pod of 8 GPUs ends, and another one begins, 36 h after the start of the outage. Nobody
+    // can know: 48 · 8 + 72 · 8 hours are held, and 2 · 72 · 8 may be.
+    let mut pods = vec![pods_of_eight_days().remove(0); 2];
+    pods[0].end = BEGIN + 84 * HOUR;
+    pods[1].name = "next".to_owned();
+    pods[1].start = BEGIN + 84 * HOUR;
+    let (hours, _) = hours_of_pods(&pods, &scrapes);
+    assert!((hours.held - 960.0).abs() < 1.0, "{hours:?}");
+    assert!((hours.unseen - 1152.0).abs() < 1.0, "{hours:?}");
+    // 960 + 1152 is at least the truth of 1536.
+
+    // An outage until now has one side: 48 · 8 hours are held, and 144 · 8 may be.
+    let scrapes = scrapes_of_eight_days(|at| at < BEGIN + 48 * HOUR);
+    let (hours, _) = hours_of_pods(&pods_of_eight_days()[..1], &scrapes);
+    assert!((hours.held - 384.0).abs() < 1.0, "{hours:?}");
+    assert!((hours.unseen - 1152.0).abs() < 1.0, "{hours:?}");
 }
 
 #[test]

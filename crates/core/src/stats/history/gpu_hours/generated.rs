@@ -6,6 +6,7 @@ use crate::model::facts::reading::PodKey;
 use crate::model::values::series::{Labels, Point, Series};
 use crate::stats::exporters::parts::NodeParts;
 use crate::stats::history::allocations::{AllocationHistory, AllocationSeries};
+use crate::stats::history::outage::NearestScrape;
 use crate::stats::history::slots::TimeSpan;
 use crate::stats::history::usage::{NodeNames, Usage};
 
@@ -175,21 +176,27 @@ impl GeneratedSeries {
     pub(super) fn read(&self, span: TimeSpan, now: i64) -> (AllocationHistory, Usage) {
         let (requests, capacity) = (cut(&self.requests, span), cut(&self.capacity, span));
         let (before, after) = AllocationHistory::edge_gaps(&requests, &capacity, span);
-        let beyond = [HOUR / 4, HOUR, 6 * HOUR, 24 * HOUR];
         let has_samples = |from: i64, to: i64| {
             let points = self.capacity.iter().flat_map(|series| &series.points);
             points
                 .into_iter()
                 .any(|point| (from..to).contains(&point.at))
         };
+        let nearest = |limit: i64, has_scrape: &dyn Fn(i64) -> bool| {
+            let mut search = NearestScrape::new(limit / SECOND);
+            while let Some(distance) = search.probe() {
+                search.answer(distance, has_scrape(distance * SECOND));
+            }
+            search.distance().unwrap_or(0) * SECOND
+        };
         let mut wide = span;
-        let earlier = |length: &&i64| has_samples(span.start - **length, span.start);
-        if let Some(length) = beyond.iter().find(earlier).filter(|_| before) {
-            wide.start -= length;
+        if before {
+            let earlier = |length: i64| has_samples(span.start - length, span.start);
+            wide.start -= nearest(span.start, &earlier);
         }
-        let later = |length: &&i64| has_samples(span.end, now.min(span.end + **length));
-        if let Some(length) = beyond.iter().find(later).filter(|_| after) {
-            wide.end = now.min(span.end + length);
+        if after {
+            let later = |length: i64| has_samples(span.end, span.end + length);
+            wide.end += nearest(now - span.end, &later);
         }
         let phases = cut(&self.phases, wide);
         let ever = phases

@@ -81,6 +81,7 @@ fn held_devices_without_samples_are_listed_as_unknown() {
         job: None,
         gpus,
         slices: BTreeMap::new(),
+        shares_whole: false,
     };
     let mut host = NodeDetails::default();
     host.node.name = "n".to_owned();
