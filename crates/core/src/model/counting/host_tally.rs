@@ -209,13 +209,13 @@ impl<'h> HostTally<'h> {
         let Some(unit) = unit(&self.host.node, &self.host.capacity, resource) else {
             return;
         };
+        let is_whole = matches!(unit, Unit::Whole);
         let count = match unit {
             Unit::Whole => &mut self.gpus,
             Unit::Slice(Slice { name, .. }) => self.slices.entry(name).or_insert(self.empty),
         };
         count.hold(amount);
         for sharer in sharers {
-        let is_whole = matches!(unit, Unit::Whole);
             let key = (Rc::clone(&sharer.namespace), Rc::clone(&sharer.name));
             let holder = self
                 .holders
@@ -223,11 +223,11 @@ impl<'h> HostTally<'h> {
                 .or_insert_with(|| Holder::without_devices(sharer));
             let held = holder.slices.entry(SHARED.to_owned()).or_default();
             *held = held.saturating_add(amount);
+            holder.shares_whole |= is_whole;
         }
     }
 
     /// Adds a DRA device and the pods that hold it.
-            holder.shares_whole |= is_whole;
     fn add_device(&mut self, device: &Device, by_name: &HashMap<(&str, &str), &Consumer>) {
         // Claims are a separate resource of the API, so usage by claims can be known even if pods
         // cannot be listed.
@@ -255,13 +255,13 @@ impl<'h> HostTally<'h> {
                 job: None,
                 gpus: GpuCount::ZERO,
                 slices: BTreeMap::new(),
+                shares_whole: false,
             };
             let entry = self
                 .holders
                 .entry((namespace.as_str().into(), pod.as_str().into()))
                 .or_insert_with(|| consumer.map_or_else(unseen, Holder::without_devices));
             match &device.profile {
-                shares_whole: false,
                 None => entry.gpus += GpuCount(1),
                 Some(profile) => *entry.slices.entry(profile.clone()).or_default() += 1,
             }

@@ -8,9 +8,9 @@
 use std::collections::BTreeMap;
 
 use super::evidence::{
-    AMD_PARTITION, COUNT, GKE_CLIENTS, GKE_PARTITION, GPU_COUNT, HAMI_ASCEND, INTEL_COUNT, MIG,
-    MTHREADS_CORES, MTHREADS_CORES_PER_DEVICE, MTHREADS_COUNT, PRODUCT, REPLICAS, device_count,
-    is_renamed, number,
+    AMD_PARTITION, COUNT, GKE_CLIENTS, GKE_COUNT, GKE_PARTITION, GPU_COUNT, HAMI_ASCEND,
+    INTEL_COUNT, MIG, MTHREADS_CORES, MTHREADS_CORES_PER_DEVICE, MTHREADS_COUNT, PRODUCT, REPLICAS,
+    device_count, is_renamed, number,
 };
 use super::fractions::{core_fraction, mig_fraction};
 use super::gpu::{HAMI_REGISTER, REPLICAS_LABEL, SHARED_MEMORY, WHOLE, mig_profile};
