@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 
 use super::condition::{HostCondition, words};
-use super::unit::{promised_units, unit};
+use super::promised::promised_units;
+use super::unit::unit;
 use crate::model::Node;
 use crate::model::values::quantity;
 use crate::model::values::units::MOST_PER_NODE;

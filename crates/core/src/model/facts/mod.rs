@@ -17,6 +17,7 @@ pub mod job_pod;
 pub mod node;
 pub mod part;
 pub mod pool;
+mod promised;
 pub(crate) mod queue;
 pub mod quota;
 pub mod reading;

@@ -8,9 +8,9 @@
 use std::collections::BTreeMap;
 
 use super::evidence::{
-    AMD_PARTITION, COUNT, GKE_CLIENTS, GKE_COUNT, GKE_PARTITION, GPU_COUNT, HAMI_ASCEND,
-    INTEL_COUNT, MIG, MTHREADS_CORES, MTHREADS_CORES_PER_DEVICE, MTHREADS_COUNT, PRODUCT, REPLICAS,
-    device_count, is_renamed, number,
+    AMD_PARTITION, COUNT, GKE_CLIENTS, GKE_PARTITION, GPU_COUNT, HAMI_ASCEND, INTEL_COUNT, MIG,
+    MTHREADS_CORES, MTHREADS_CORES_PER_DEVICE, MTHREADS_COUNT, PRODUCT, REPLICAS, device_count,
+    is_renamed, number,
 };
 use super::fractions::{core_fraction, mig_fraction};
 use super::gpu::{HAMI_REGISTER, REPLICAS_LABEL, SHARED_MEMORY, WHOLE, mig_profile};
@@ -123,46 +123,6 @@ pub fn unit(node: &Node, capacity: &BTreeMap<String, String>, resource: &str) ->
         _ => None,
     };
     Some(slice.map_or(Unit::Whole, Unit::Slice))
-}
-
-/// Derives the number of units from labels if the kubelet reports a capacity of 0. Some minutes after a device plugin ends, the kubelet sets capacity and allocatable
-/// to 0 (kubernetes, pkg/kubelet/cm/devicemanager/manager.go, `GetCapacity`), but the labels remain.
-/// `None` if the resource is missing, if other units of the node explain the 0, or without a label.
-pub(super) fn promised_units(
-    node: &Node,
-    capacity: &BTreeMap<String, String>,
-    resource: &str,
-) -> Option<u64> {
-    // Instances and renamed shares replace whole devices.
-    let is_replaced = capacity.iter().any(|(other, amount)| {
-        quantity::units(amount).is_some_and(|units| units > 0)
-            && unit(node, capacity, other).is_some()
-    });
-    if is_replaced || quantity::units(capacity.get(resource)?)? > 0 {
-        return None;
-    }
-    match resource {
-        // HAMi's units are neither devices nor replicas.
-        "nvidia.com/gpu" if !node.annotations.contains_key(HAMI_REGISTER) => {
-            let by_gke = || number(node, GKE_COUNT).filter(|_| !has_gke_partition(node));
-            let shares = number(node, REPLICAS_LABEL)
-                .into_iter()
-                .chain(number(node, GKE_CLIENTS))
-                .max()
-                .unwrap_or(1);
-            // The label counts boards, or instances with MIG's single strategy. Both are shared.
-            number(node, GPU_COUNT).or_else(by_gke)?.checked_mul(shares)
-        }
-        "gpu.intel.com/i915" | "gpu.intel.com/xe" => number(node, INTEL_COUNT),
-        _ => None,
-    }
-}
-
-/// Returns true if GKE partitions the devices of a node. Its count is that of the devices then.
-fn has_gke_partition(node: &Node) -> bool {
-    node.labels
-        .get(GKE_PARTITION)
-        .is_some_and(|profile| !profile.is_empty())
 }
 
 /// Classifies resources whose names show that a unit is not a whole device.

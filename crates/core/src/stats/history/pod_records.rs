@@ -14,7 +14,8 @@ use crate::model::facts::reading::PodKey;
 use crate::model::values::series::Series;
 use crate::stats::exporters::kube_state::{names, pod};
 
-type PodId = (PodKey, String);
+/// A pod with its UID.
+pub(super) type PodId = (PodKey, String);
 type PodLabels = BTreeMap<PodId, BTreeMap<String, String>>;
 
 /// UIDs of pods by name.

@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::pod_records::PodId;
 use super::presence::Presence;
 use super::requested::{PodPlace, Requested};
 use crate::model::facts::gpu_group::reserves;
 use crate::model::facts::part::Part;
-use crate::model::facts::reading::PodKey;
 use crate::model::facts::unit::SHARED;
 use crate::model::values::omissions;
 use crate::model::values::omissions::Omission;
@@ -14,11 +14,8 @@ use crate::model::values::series::Series;
 use crate::stats::exporters::kube_state::pod;
 use crate::stats::exporters::kube_state::sharing::{fraction, group};
 
-/// A pod with its UID.
-type PodId = (PodKey, String);
-
 /// Pods of one group, with the series that show when they existed.
-type Members<'s> = BTreeMap<PodId, Vec<&'s Series>>;
+type SharersByGroup<'s> = BTreeMap<PodId, Vec<&'s Series>>;
 
 /// Returns true if a pod of the requests may reserve a GPU for others, so that the pods that share
 /// it are needed.
@@ -36,7 +33,7 @@ pub(crate) fn replace<'s>(
     fractions: &[Series],
     presence: impl Fn(&[&'s Series], &str) -> Presence,
 ) {
-    let mut members: BTreeMap<&str, Members<'s>> = BTreeMap::new();
+    let mut members: BTreeMap<&str, SharersByGroup<'s>> = BTreeMap::new();
     let mut group_of: BTreeMap<PodId, &str> = BTreeMap::new();
     for series in groups {
         let Some((id, name)) = pod(series).zip(group(series)) else {

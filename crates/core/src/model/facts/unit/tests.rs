@@ -306,33 +306,3 @@ fn shares_of_mig_instances_are_fractions_of_the_instances() {
         "the number of shares is unknown"
     );
 }
-
-#[test]
-fn labels_promise_units_of_a_dead_device_plugin() {
-    let count = |number| ("nvidia.com/gpu.count", number);
-    let replicas = |number| (REPLICAS_LABEL, number);
-    let promised = |labels: &[(&str, &str)], capacity: &[(&str, &str)]| {
-        let node = node(labels, GPU, 0);
-        let text = |(name, amount): &(&str, &str)| ((*name).to_owned(), (*amount).to_owned());
-        promised_units(&node, &capacity.iter().map(text).collect(), GPU)
-    };
-    let zero = (GPU, "0");
-    assert_eq!(promised(&[count("8")], &[zero]), Some(8));
-    // 8 boards with 4 shares each.
-    assert_eq!(promised(&[count("8"), replicas("4")], &[zero]), Some(32));
-    let single = ("nvidia.com/gpu.product", "NVIDIA-A100-SXM4-40GB-MIG-1g.5gb");
-    assert_eq!(promised(&[single, count("56")], &[zero]), Some(56));
-    let gke = ("cloud.google.com/gke-accelerator-count", "4");
-    assert_eq!(promised(&[gke], &[zero]), Some(4));
-    // The number of instances per board is unknown.
-    let parts = ("cloud.google.com/gke-gpu-partition-size", "1g.5gb");
-    assert_eq!(promised(&[gke, parts], &[zero]), None);
-    // All boards are partitioned (MIG's mixed strategy), or shares are renamed.
-    let instances = ("nvidia.com/mig-1g.5gb", "56");
-    assert_eq!(promised(&[count("8")], &[zero, instances]), None);
-    let renamed = ("nvidia.com/gpu.shared", "16");
-    assert_eq!(promised(&[count("8")], &[zero, renamed]), None);
-    assert_eq!(promised(&[count("8")], &[(GPU, "7")]), None);
-    assert_eq!(promised(&[count("8")], &[]), None, "no plugin has started");
-    assert_eq!(promised(&[], &[zero]), None);
-}
