@@ -6,7 +6,7 @@ use std::rc::Rc;
 use super::consumer::{Consumer, MachineRequests};
 use super::count::Count;
 use super::node_usage::{Device, Holder, NodeUsage, UNTYPED};
-use super::stranded::closed;
+use super::stranded::{HostPerGpu, closed};
 use crate::model::facts::gpu::GpuType;
 use crate::model::facts::host::{NodeDetails, NodeHealth, health};
 use crate::model::facts::resource::passthrough_model;
@@ -74,7 +74,7 @@ pub(super) fn host_use(
             .for_each(|consumer| used += consumer.requests);
         used
     });
-    with_closed_units(NodeUsage {
+    with_stranded_units(NodeUsage {
         cpu_used_milli: used.map(|used| used.cpu_milli),
         memory_used_bytes: used.map(|used| used.memory_bytes),
         details: host,
@@ -88,11 +88,17 @@ pub(super) fn host_use(
     })
 }
 
-/// Marks the units of a node that accepts no new pods.
-fn with_closed_units(mut usage: NodeUsage) -> NodeUsage {
+/// Marks the units that no job can get: those of a node that accepts no new pods, or that has no
+/// CPU or memory for another job.
+fn with_stranded_units(mut usage: NodeUsage) -> NodeUsage {
     if closed(&usage).is_some() {
         usage.gpus.close();
         usage.slices.values_mut().for_each(Count::close);
+    } else if let Some((by_cpu, by_memory)) = HostPerGpu::SMALLEST.units_on(&usage) {
+        let most = by_cpu.min(by_memory);
+        usage.gpus.starve(most);
+        let slices = usage.slices.values_mut();
+        slices.for_each(|count| count.starve(most));
     }
     usage
 }
@@ -205,25 +211,25 @@ impl<'h> HostTally<'h> {
         let Some(unit) = unit(&self.host.node, &self.host.capacity, resource) else {
             return;
         };
+        let is_whole = matches!(unit, Unit::Whole);
         let count = match unit {
             Unit::Whole => &mut self.gpus,
             Unit::Slice(Slice { name, .. }) => self.slices.entry(name).or_insert(self.empty),
         };
         count.hold(amount);
         for sharer in sharers {
-        let is_whole = matches!(unit, Unit::Whole);
             let key = (Rc::clone(&sharer.namespace), Rc::clone(&sharer.name));
             let holder = self
                 .holders
                 .entry(key)
                 .or_insert_with(|| Holder::without_devices(sharer));
+            holder.shares_whole |= is_whole;
             let held = holder.slices.entry(SHARED.to_owned()).or_default();
             *held = held.saturating_add(amount);
         }
     }
 
     /// Adds a DRA device and the pods that hold it.
-            holder.shares_whole |= is_whole;
     fn add_device(&mut self, device: &Device, by_name: &HashMap<(&str, &str), &Consumer>) {
         // Claims are a separate resource of the API, so usage by claims can be known even if pods
         // cannot be listed.
@@ -249,13 +255,13 @@ impl<'h> HostTally<'h> {
                 job: None,
                 gpus: GpuCount::ZERO,
                 slices: BTreeMap::new(),
+                shares_whole: false,
             };
             let entry = self
                 .holders
                 .entry((namespace.as_str().into(), pod.as_str().into()))
                 .or_insert_with(|| consumer.map_or_else(unseen, Holder::without_devices));
             match &device.profile {
-                shares_whole: false,
                 None => entry.gpus += GpuCount(1),
                 Some(profile) => *entry.slices.entry(profile.clone()).or_default() += 1,
             }
