@@ -76,7 +76,8 @@ async fn show(subject: StatsSubject<'_>, context: &Context) -> Result<ExitCode, 
         hours.sort_by.unwrap_or(StatsSortKey::Time),
         descending,
     );
-    list::run(&options, context, async |_: Refresh<'_>| {
+    let has_table = options.format == Format::Table && !rows.is_empty();
+    let code = list::run(&options, context, async |_: Refresh<'_>| {
         let note = if query.kind == RowKind::Labels {
             LABEL_NOT_EXPORTED
         } else {
@@ -89,7 +90,11 @@ async fn show(subject: StatsSubject<'_>, context: &Context) -> Result<ExitCode, 
         };
         Ok(listing.none(note))
     })
-    .await
+    .await?;
+    if has_table {
+        context.terminal.note(view::WEIGHTS);
+    }
+    Ok(code)
 }
 
 /// Derives the hours and the row query from the arguments.
