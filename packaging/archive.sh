@@ -15,7 +15,9 @@ tar=$(command -v gtar || command -v tar)
 dist=target/dist
 rm -rf "${dist:?}/$name"
 mkdir -p "$dist/$name"
-install -m 755 "$binary" "$dist/$name/"
+# krew and Homebrew expect this name, whatever the input is called.
+case $2 in windows-*) program=gpuctl.exe ;; *) program=gpuctl ;; esac
+install -m 755 "$binary" "$dist/$name/$program"
 cp -r completions man LICENSE README.md CHANGELOG.md "$dist/$name/"
 "$tar" --sort=name --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0 --numeric-owner -C "$dist" -c "$name" | gzip -9n > "$dist/$name.tar.gz"
 rm -r "${dist:?}/$name"

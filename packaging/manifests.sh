@@ -2,11 +2,14 @@
 # Writes the krew plugin manifest and the Homebrew formula for the archives in target/dist, which
 # `packaging/dist.sh` creates.
 #
-#   packaging/manifests.sh https://HOST/PATH        where the archives will be published
+#   packaging/manifests.sh https://HOST/PATH [HOMEPAGE]        where the archives will be published
+#
+# Without a homepage, it is the repository of a release URL, or else the URL itself.
 set -euo pipefail
 cd "$(dirname "$0")/../target/dist"
 
 from=${1:?the URL of the folder with the archives: packaging/manifests.sh https://HOST/PATH}
+homepage=${2:-${from%%/releases/download/*}}
 archives=(gpuctl-*-*-*.tar.gz)
 [ -f "${archives[0]}" ] || { echo 'manifests: target/dist has no archives; run packaging/dist.sh first' >&2; exit 1; }
 version=$(echo "${archives[0]}" | sed 's/gpuctl-\(.*\)-[a-z]*-[a-z0-9_]*\.tar\.gz/\1/')
@@ -23,6 +26,7 @@ metadata:
   name: gpuctl
 spec:
   version: v$version
+  homepage: $homepage
   shortDescription: $about
   description: |
     Submits trainings, inference services and notebooks. Shows who uses which
@@ -49,6 +53,7 @@ END
   cat <<END
 class Gpuctl < Formula
   desc "$about"
+  homepage "$homepage"
   version "$version"
   license "Apache-2.0"
 

@@ -14,7 +14,7 @@ use gpuctl_prometheus::Prometheus;
 /// Label of the query for the own pods. Any label that all series have is enough.
 const ANY_LABEL: &str = "namespace";
 /// Shortest window in seconds that is worth a comparison of replicas.
-const MIN_WINDOW: i64 = 3600;
+const MIN_WINDOW: i64 = 900;
 /// Age in seconds after which a store no longer receives samples for a time.
 const SETTLED: i64 = 300;
 

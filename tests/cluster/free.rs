@@ -144,6 +144,50 @@ fn free_reports_blocks_gangs_and_stranded_gpus() {
     alice.gpuctl(&["free"]).exits(5).says("gpuctl auth check");
 }
 
+#[test]
+fn free_gpus_of_a_node_without_cpu_are_stranded_in_every_list() {
+    let scene = Scene::new("tight");
+    cluster().add_nodes(&[in_pool(node("tight-a", Some(A100), &[(GPU, 8)]), "tight")]);
+    let mut full = pod("preprocess", "tight-a", &json!({"cpu": "95800m"}));
+    full["metadata"]["namespace"] = json!("tight");
+    scene.admin.apply(&full);
+    let read = |command: &[&str]| -> Value {
+        let run = scene.gpuctl(&[command, &["-o", "json"]].concat()).ok();
+        run.json()
+    };
+    // 200m of 96 CPUs are left. A GPU needs 100m, so 2 of 8 GPUs are free and 6 are stranded.
+    let list = ["get", "nodes", "--pool", "tight"];
+    eventually("2 GPUs are free", Duration::from_secs(30), || {
+        let nodes = read(&list);
+        if nodes["items"][0]["gpuFree"] == 2 {
+            Ok(())
+        } else {
+            Err(nodes)
+        }
+    });
+    let described = read(&["describe", "node", "tight-a"]);
+    let pool = read(&["describe", "pool", "tight"]);
+    for item in [&read(&list)["items"][0], &described, &pool] {
+        assert_eq!(
+            ["gpuUsable", "gpuUsed", "gpuFree", "gpuStranded"].map(|field| item[field].as_u64()),
+            [Some(8), Some(0), Some(2), Some(6)],
+            "{item:#}"
+        );
+    }
+    let text = scene.gpuctl(&["describe", "node", "tight-a"]).ok().out;
+    assert!(
+        text.contains("0 held, 2 free, 6 without CPU or memory"),
+        "{text}"
+    );
+    // `free` asks for the same CPU here, and finds the same GPUs.
+    let group = &free(&scene, &["--cpu", "100m", "--memory", "256Mi"])["items"][0];
+    assert_eq!(
+        (&group["gpuFree"], &group["gpuStranded"]),
+        (&json!(2), &json!(6)),
+        "{group:#}"
+    );
+}
+
 /// Creates pods with three GPUs each. Exactly the reported number of them must run.
 fn check_that_reported_slots_can_be_used(scene: &Scene) {
     let slots = free(scene, &["--slots", "3"])["items"][0]["slots"]["jobsNow"]

@@ -236,7 +236,10 @@ fn free_gpus_of_shut_nodes_do_not_make_room() {
         [24, 8, 0, 16, 8],
         "{pool:#}"
     );
-    assert_eq!(pool["nodesUsable"], 1);
+    assert_eq!(
+        (&pool["nodesUsable"], &pool["status"]),
+        (&json!(1), &json!("degraded"))
+    );
     let table = scene.gpuctl(&["get", "pools"]).ok().out;
     let row = table
         .lines()

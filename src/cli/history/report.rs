@@ -14,7 +14,9 @@ use crate::config::SettingKey;
 /// HELD is the number of GPU-hours that pods held GPUs, image pulls included. USED is HELD
 /// multiplied by the utilization: an hour at 40 % counts as 0.4. WASTED is the rest of the measured
 /// hours. UNKNOWN is the part of HELD without measurements, and is in neither USED nor WASTED.
-/// COVERED is the measured percentage of HELD. PARTS is the GPU-hours of MIG slices and shares,
+/// COVERED is the measured percentage of HELD and of the unseen hours, which pods may have held while
+/// kube-state-metrics had no samples. UTIL is USED divided by the measured hours, while `gpuctl stats`
+/// gives each five minutes the same weight, so the two can differ. PARTS is the GPU-hours of MIG slices and shares,
 /// each counted as its fraction of a GPU. QUOTA is a number of GPUs.
 ///
 /// By gpu-type, node, pool or cluster, the report also shows the CAPACITY of the nodes. It is the

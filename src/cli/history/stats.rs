@@ -40,7 +40,8 @@ pub(crate) struct HourStatsArgs {
 /// Show hourly statistics, grouped by a pod label or annotation
 ///
 /// Requires kube-state-metrics with --metric-labels-allowlist=pods=[*] and
-/// --metric-annotations-allowlist=pods=[*].
+/// --metric-annotations-allowlist=pods=[*]. UTIL gives each five minutes the same weight. `report`
+/// weights by GPU-hours, so its UTIL can differ.
 #[derive(Args, Debug)]
 #[command(after_help = "Example:
   gpuctl stats labels --dimension-type label --dimension-key team --start 7d -o json")]
@@ -59,6 +60,9 @@ pub(crate) struct LabelStatsArgs {
 }
 
 /// Show hourly statistics of workloads, including deleted ones
+///
+/// UTIL gives each five minutes the same weight. `report` weights by GPU-hours, so its UTIL can
+/// differ.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl stats workloads --start 24h --sort-by utilization --page-size 10

@@ -16,6 +16,7 @@ use crate::observe::times;
 use gpuctl_core::error::Error;
 use gpuctl_core::model::UnixSeconds;
 use gpuctl_core::model::values::natural;
+use gpuctl_core::model::values::text::count;
 use gpuctl_view::Format;
 use gpuctl_view::history::hourly::{HourlyRow, RowKind};
 use gpuctl_view::history::hourly_table as view;
@@ -64,6 +65,9 @@ async fn show(subject: StatsSubject<'_>, context: &Context) -> Result<ExitCode, 
     context.terminal.set_format(options.format);
     let now = UnixSeconds::from(context.now());
     let (first, last) = hours.bounds(context.now())?;
+    if let Some(note) = hours.note(first, context.now())? {
+        context.terminal.note(&note);
+    }
     let bounds = Bounds { first, last, now };
     let mut rows = read(&query, hours, bounds, context).await?;
     retain(&mut rows, subject, context);
@@ -76,7 +80,8 @@ async fn show(subject: StatsSubject<'_>, context: &Context) -> Result<ExitCode, 
         hours.sort_by.unwrap_or(StatsSortKey::Time),
         descending,
     );
-    list::run(&options, context, async |_: Refresh<'_>| {
+    let has_table = options.format == Format::Table && !rows.is_empty();
+    let code = list::run(&options, context, async |_: Refresh<'_>| {
         let note = if query.kind == RowKind::Labels {
             LABEL_NOT_EXPORTED
         } else {
@@ -89,7 +94,11 @@ async fn show(subject: StatsSubject<'_>, context: &Context) -> Result<ExitCode, 
         };
         Ok(listing.none(note))
     })
-    .await
+    .await?;
+    if has_table {
+        context.terminal.note(view::WEIGHTS);
+    }
+    Ok(code)
 }
 
 /// Derives the hours and the row query from the arguments.
@@ -302,6 +311,28 @@ impl HourArgs {
         let (start, end) = times::past(self.start.as_deref(), self.end.as_deref(), now)?;
         Ok((first_hour(start, times::local_offset(start)), end))
     }
+
+    /// Returns a note if the rows begin after the start that was asked for.
+    fn note(&self, first: UnixSeconds, now: Timestamp) -> Result<Option<String>, Error> {
+        if self.start.is_none() {
+            return Ok(None);
+        }
+        let (start, _) = times::past(self.start.as_deref(), self.end.as_deref(), now)?;
+        Ok(skipped_note(start, first))
+    }
+}
+
+/// Returns a note about the time between the requested start and the first full hour, which no row
+/// covers.
+fn skipped_note(start: UnixSeconds, first: UnixSeconds) -> Option<String> {
+    let minutes = (first - start + 59) / 60;
+    (minutes > 0).then(|| {
+        format!(
+            "rows are full hours: {} before {} are in no row",
+            count(minutes.unsigned_abs(), "minute"),
+            first.timestamp()
+        )
+    })
 }
 
 impl WorkloadStatsArgs {
@@ -344,5 +375,17 @@ mod tests {
         assert_eq!(first_hour(midnight, 20_700), midnight + 2700);
         assert_eq!(first_hour(midnight, 0), midnight + 1800);
         assert_eq!(first_hour(midnight, -3600), midnight + 1800);
+    }
+
+    #[test]
+    fn time_before_the_first_full_hour_is_named() {
+        // 90 minutes before 12:34 is 11:04, and the first full hour starts at 12:00.
+        let noon = UnixSeconds(1_795_608_000);
+        assert_eq!(first_hour(noon - 3360, 0), noon);
+        assert_eq!(
+            skipped_note(noon - 3360, noon).as_deref(),
+            Some("rows are full hours: 56 minutes before 2026-11-25T12:00:00Z are in no row")
+        );
+        assert_eq!(skipped_note(noon, noon), None);
     }
 }

@@ -65,6 +65,9 @@ pub fn table(
     table.show(format, headers, style)
 }
 
+/// Explains why UTIL can differ from that of `report`.
+pub const WEIGHTS: &str = "UTIL weights by five minutes, and that of `report` by GPU-hours";
+
 /// Returns the columns after the cluster and the hour.
 fn figure_columns(kind: RowKind) -> Vec<Column> {
     match kind {

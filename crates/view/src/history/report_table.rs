@@ -74,6 +74,7 @@ pub fn units(report: &GpuHourReport<'_>) -> String {
                          IDLE includes CORDONED and LOST"
             .to_owned(),
     };
+    text.push_str("; UTIL weights by GPU-hours, and that of `stats` by five minutes");
     if let Some(note) = currency_note(report) {
         text.push_str(&format!("; {note}"));
     }

@@ -74,6 +74,8 @@ pub struct SliceItem {
     lost: u64,
     /// Allocatable slices on nodes that accept no new pods.
     cordoned: u64,
+    /// Allocatable slices that no pod holds and no job can get.
+    stranded: Option<u64>,
 }
 
 impl From<Count> for SliceItem {
@@ -84,6 +86,7 @@ impl From<Count> for SliceItem {
             free: count.free(),
             lost: count.lost,
             cordoned: count.cordoned,
+            stranded: count.stranded(),
         }
     }
 }

@@ -21,6 +21,9 @@ pub(crate) struct GpuNumbers {
     gpu_cordoned: u64,
     /// Allocatable whole devices on nodes that accept new pods, held or not.
     gpu_usable: u64,
+    /// Allocatable whole devices that no pod holds and no job can get: their node accepts no new
+    /// pods, or has no CPU or memory for a job. `null` when the holders are unknown.
+    gpu_stranded: Option<u64>,
 }
 
 impl From<Count> for GpuNumbers {
@@ -30,6 +33,7 @@ impl From<Count> for GpuNumbers {
             gpu_lost: count.lost,
             gpu_cordoned: count.cordoned,
             gpu_usable: count.usable(),
+            gpu_stranded: count.stranded(),
         }
     }
 }
@@ -42,7 +46,7 @@ pub(super) fn withheld(count: Count) -> [Cell; 2] {
     [count.lost, count.cordoned].map(|number| number.to_string().into())
 }
 
-/// Formats the numbers as in `3 held, 4 free, 1 lost`. Leaves out lost and cordoned units if there
+/// Formats the numbers as in `3 held, 4 free, 1 lost`. Leaves out units that no job can get if there
 /// are none.
 pub(super) fn numbers_text(count: Count) -> String {
     let mut text = format!(
@@ -54,9 +58,13 @@ pub(super) fn numbers_text(count: Count) -> String {
     text
 }
 
-/// Formats the lost and cordoned units as in `, 1 lost, 8 cordoned`.
+/// Formats the units that no job can get as in `, 1 lost, 8 cordoned, 2 without CPU or memory`.
 pub(crate) fn withheld_text(count: Count) -> String {
-    let parts = [(count.lost, "lost"), (count.cordoned, "cordoned")];
+    let parts = [
+        (count.lost, "lost"),
+        (count.cordoned, "cordoned"),
+        (count.starved().unwrap_or(0), "without CPU or memory"),
+    ];
     let parts = parts.iter().filter(|(number, _)| *number > 0);
     parts
         .map(|(number, word)| format!(", {number} {word}"))

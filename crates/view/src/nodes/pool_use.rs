@@ -91,12 +91,15 @@ impl PoolUse {
             .collect()
     }
 
-    /// Returns the pool's state, which is `active` if any node accepts jobs, or `None` if the nodes
-    /// are hidden from the user.
-    pub(super) fn status(&self) -> Option<&'static str> {
+    /// Returns the pool's state, which is `active` if all nodes accept jobs, and `degraded` if only
+    /// some do. Returns `None` if the nodes are hidden from the user.
+    pub(crate) fn status(&self) -> Option<&'static str> {
         let any = |health: NodeHealth| self.hosts.iter().any(|host| host.health == health);
         if self.hosts.is_empty() {
             return Some("empty");
+        }
+        if self.nodes_usable() < self.hosts.len() && any(NodeHealth::Active) {
+            return Some("degraded");
         }
         [
             NodeHealth::Active,

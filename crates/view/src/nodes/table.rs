@@ -62,8 +62,8 @@ fn types(host: &NodeUsage) -> String {
     joined(&host.kinds())
 }
 
-/// Renders nodes compactly on a terminal, or with one value per cell in a pipe. Labels are the last
-/// column, on request.
+/// Renders nodes compactly on a terminal, or with one value per cell in a pipe, also the reasons of
+/// nodes that are not active. Labels are the last column, on request.
 pub fn table(
     hosts: &[&NodeUsage],
     contexts: RowContexts<'_>,
@@ -89,11 +89,9 @@ pub fn table(
     columns.extend(wide.then_some(WITHHELD).into_iter().flatten());
     columns.extend(sliced.then_some(left("SLICES FREE")));
     columns.extend([percentages("UTIL"), percentages("CPU"), percentages("MEM")]);
-    columns.extend(
-        wide.then_some([right("AGE").in_csv("age_seconds"), left("REASON")])
-            .into_iter()
-            .flatten(),
-    );
+    let has_reasons = wide || hosts.iter().any(|host| host.reason.is_some());
+    columns.extend(wide.then_some(right("AGE").in_csv("age_seconds")));
+    columns.extend(has_reasons.then_some(left("REASON")));
     columns.extend(show_labels.then_some(left("LABELS")));
     let mut table = Table::new(columns);
     for host in hosts {
@@ -114,12 +112,8 @@ pub fn table(
         cells.extend(sliced.then(|| slices_text(&host.slices).into()));
         cells.push(utilization(host));
         cells.extend(requested(host));
-        if wide {
-            cells.extend([
-                Cell::age(host.details.created_at, now),
-                host.reason.clone().unwrap_or_default().into(),
-            ]);
-        }
+        cells.extend(wide.then(|| Cell::age(host.details.created_at, now)));
+        cells.extend(has_reasons.then(|| host.reason.clone().unwrap_or_default().into()));
         cells.extend(show_labels.then(|| labels(&host.details.node.labels).into()));
         table.row(cells);
     }

@@ -225,6 +225,27 @@ fn pools_fit() {
 }
 
 #[test]
+fn a_pool_with_unusable_nodes_is_degraded() {
+    let status = |healths: &[NodeHealth]| {
+        let hosts = healths.iter().map(|health| node("n", Some(0), *health));
+        let pool = PoolUse {
+            name: "pool".to_owned(),
+            hosts: hosts.collect(),
+            definition: None,
+            defined: true,
+            jobs: Vec::new(),
+            all_jobs: true,
+        };
+        pool.status().unwrap()
+    };
+    let (open, cordoned) = (NodeHealth::Active, NodeHealth::Maintaining);
+    // One of three nodes accepts new pods.
+    assert_eq!(status(&[open, cordoned, cordoned]), "degraded");
+    assert_eq!(status(&[open, open]), "active");
+    assert_eq!(status(&[cordoned, cordoned]), "maintaining");
+}
+
+#[test]
 fn quotas_fit() {
     let map = |gpus: &str| [("requests.nvidia.com/gpu".to_owned(), gpus.to_owned())].into();
     let quota = |namespace: &str, hard: &str, used: BTreeMap<String, String>| QuotaUse {

@@ -5,7 +5,7 @@
 //! ```text
 //! total (capacity) = allocatable + lost
 //! allocatable      = usable + cordoned
-//! usable           = free + held on nodes that accept new pods
+//! usable           = free + starved + held on nodes that accept new pods
 //! ```
 
 /// Units of one kind on one or several nodes.
@@ -19,9 +19,12 @@ pub struct Count {
     pub cordoned: u64,
     /// Units that pods hold. `None` when the user cannot list the pods of all namespaces.
     pub used: Option<u64>,
-    /// Units that a job can get now: usable, and no pod holds them. The value is summed over nodes
+    /// Units that a job can get now: usable, no pod holds them, and their node has CPU and memory
+    /// for it. The value is summed over nodes
     /// and cannot be computed from the sums above, because a pod can hold a lost unit.
     free: Option<u64>,
+    /// Usable units that no pod holds, on nodes without CPU or memory for a job.
+    starved: Option<u64>,
     /// Allocatable units that no pod holds, on nodes that accept no new pods.
     blocked: Option<u64>,
 }
@@ -33,6 +36,7 @@ impl Count {
             total,
             used,
             free: used.map(|used| total.saturating_sub(used)),
+            starved: used.map(|_| 0),
             blocked: used.map(|_| 0),
             ..Self::default()
         }
@@ -53,6 +57,21 @@ impl Count {
         self.free
     }
 
+    /// Returns the number of units that only a lack of CPU or memory withholds from jobs.
+    pub fn starved(self) -> Option<u64> {
+        self.starved
+    }
+
+    /// Returns the number of usable units that no pod holds, whatever CPU and memory is left.
+    pub(super) fn unheld(self) -> Option<u64> {
+        Some(self.free?.saturating_add(self.starved?))
+    }
+
+    /// Returns the number of allocatable units that no pod holds and no job can get.
+    pub fn stranded(self) -> Option<u64> {
+        Some(self.starved?.saturating_add(self.blocked?))
+    }
+
     /// Returns the number of units that only the state of their nodes withholds from jobs.
     pub fn blocked(self) -> Option<u64> {
         self.blocked
@@ -66,6 +85,7 @@ impl Count {
             cordoned: self.cordoned.saturating_add(other.cordoned),
             used: sum(self.used, other.used),
             free: sum(self.free, other.free),
+            starved: sum(self.starved, other.starved),
             blocked: sum(self.blocked, other.blocked),
         };
     }
@@ -92,6 +112,12 @@ impl Count {
         self.free = self.free.map(|_| 0);
     }
 
+    /// Limits the free units to those for which the node has CPU and memory.
+    pub(crate) fn starve(&mut self, most: u64) {
+        self.starved = self.free.map(|free| free.saturating_sub(most));
+        self.free = self.free.map(|free| free.min(most));
+    }
+
     /// Adds a device that a DRA driver offers. A lost device can be held.
     pub(crate) fn add_device(&mut self, is_lost: bool, is_held: Option<bool>) {
         self.add(Self {
@@ -100,6 +126,7 @@ impl Count {
             cordoned: 0,
             used: is_held.map(u64::from),
             free: is_held.map(|is_held| u64::from(!is_held && !is_lost)),
+            starved: Some(0),
             blocked: Some(0),
         });
     }
@@ -160,5 +187,27 @@ mod tests {
             (devices.total, devices.free(), devices.blocked()),
             (5, None, None)
         );
+    }
+
+    #[test]
+    fn units_without_cpu_or_memory_are_not_free() {
+        // Pods hold 3 of 8 GPUs, and the node has CPU for 2 more: 8 = 3 + 2 + 3.
+        let mut node = Count::usable_units(8, Some(3));
+        node.starve(2);
+        assert_eq!(
+            (node.free(), node.starved(), node.unheld(), node.stranded()),
+            (Some(2), Some(3), Some(5), Some(3))
+        );
+        // A cordoned node with 8 free GPUs strands 8 more.
+        let mut closed = Count::usable_units(8, Some(0));
+        closed.close();
+        node.add(closed);
+        assert_eq!(
+            (node.usable(), node.free(), node.starved(), node.stranded()),
+            (8, Some(2), Some(3), Some(11))
+        );
+        let mut unknown = Count::usable_units(8, None);
+        unknown.starve(2);
+        assert_eq!((unknown.free(), unknown.stranded()), (None, None));
     }
 }

@@ -7,20 +7,13 @@ use std::collections::BTreeMap;
 use super::consumer::{Consumers, ConsumersByNode};
 use super::inventory::Inventory;
 use super::node_usage::{Holder, NodeUsage, UNTYPED};
+pub use super::stranded::HostPerGpu;
 use super::stranded::{PREFERENCE, Stranded, StrandedBy, closed};
 use crate::model::contract::labels::POOL_LABEL;
 use crate::model::facts::gpu::GpuType;
-use crate::model::values::quantity;
 
 /// Maximum number of nodes to consider for emptying. Nodes that lack the fewest GPUs come first.
 const LOOKED_AT: usize = 32;
-
-/// CPU and memory that a job needs per GPU. Free GPUs without them are stranded.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct HostPerGpu {
-    pub cpu_milli: u64,
-    pub memory_bytes: u64,
-}
 
 /// GPUs of one type and, if a label defines topology domains, of one domain.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -122,7 +115,8 @@ impl FreeGpus {
         consumers: &ConsumersByNode<'_>,
         host_per_gpu: HostPerGpu,
     ) -> Option<()> {
-        let (name, free) = (host.name(), host.gpus.free()?);
+        // The smallest request of the lists does not count here: this job's request may be smaller.
+        let (name, free) = (host.name(), host.gpus.unheld()?);
         let strand = |gpus, cause, detail, holder| Stranded {
             node: name.to_owned(),
             gpus,
@@ -138,14 +132,7 @@ impl FreeGpus {
                 .extend((blocked > 0).then(|| strand(blocked, cause, detail, None)));
             return Some(());
         }
-        let by_cpu = units_within(
-            unused(host, "cpu", host.cpu_used_milli?),
-            host_per_gpu.cpu_milli,
-        );
-        let by_memory = units_within(
-            unused(host, "memory", host.memory_used_bytes?),
-            host_per_gpu.memory_bytes,
-        );
+        let (by_cpu, by_memory) = host_per_gpu.units_on(host)?;
         let usable = free.min(by_cpu).min(by_memory);
         if usable < free {
             let (cause, holder) = if by_cpu <= by_memory {
@@ -309,27 +296,6 @@ impl FreeGpus {
         }
         Vec::new()
     }
-}
-
-/// Returns the unused amount of a resource on a node, or `None` if the node does not report the
-/// resource.
-fn unused(host: &NodeUsage, resource: &str, used: u64) -> Option<u64> {
-    let milli = quantity::milli(host.details.allocatable.get(resource)?)?;
-    let allocatable = if resource == "cpu" {
-        milli
-    } else {
-        milli / 1000
-    };
-    Some(u64::try_from(allocatable).unwrap_or(0).saturating_sub(used))
-}
-
-/// Returns how often `per_unit` fits into the unused amount. A resource that the node does not
-/// report is unlimited.
-fn units_within(unused: Option<u64>, per_unit: u64) -> u64 {
-    // If a GPU needs none of the resource, `checked_div` returns `None`: no limit.
-    unused
-        .and_then(|unused| unused.checked_div(per_unit))
-        .unwrap_or(u64::MAX)
 }
 
 /// Frees GPUs of a node by moving its smallest pods to other nodes, or returns `None` if too few

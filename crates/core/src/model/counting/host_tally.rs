@@ -6,7 +6,7 @@ use std::rc::Rc;
 use super::consumer::{Consumer, MachineRequests};
 use super::count::Count;
 use super::node_usage::{Device, Holder, NodeUsage, UNTYPED};
-use super::stranded::closed;
+use super::stranded::{HostPerGpu, closed};
 use crate::model::facts::gpu::GpuType;
 use crate::model::facts::host::{NodeDetails, NodeHealth, health};
 use crate::model::facts::resource::passthrough_model;
@@ -76,7 +76,7 @@ pub(super) fn host_use(
             .for_each(|consumer| used += consumer.requests);
         used
     });
-    with_closed_units(NodeUsage {
+    with_stranded_units(NodeUsage {
         cpu_used_milli: used.map(|used| used.cpu_milli),
         memory_used_bytes: used.map(|used| used.memory_bytes),
         details: host,
@@ -91,11 +91,17 @@ pub(super) fn host_use(
     })
 }
 
-/// Marks the units of a node that accepts no new pods.
-fn with_closed_units(mut usage: NodeUsage) -> NodeUsage {
+/// Marks the units that no job can get: those of a node that accepts no new pods, or that has no
+/// CPU or memory for another job.
+fn with_stranded_units(mut usage: NodeUsage) -> NodeUsage {
     if closed(&usage).is_some() {
         usage.gpus.close();
         usage.slices.values_mut().for_each(Count::close);
+    } else if let Some((by_cpu, by_memory)) = HostPerGpu::SMALLEST.units_on(&usage) {
+        let most = by_cpu.min(by_memory);
+        usage.gpus.starve(most);
+        let slices = usage.slices.values_mut();
+        slices.for_each(|count| count.starve(most));
     }
     usage
 }
@@ -221,6 +227,7 @@ impl<'h> HostTally<'h> {
                 .holders
                 .entry(key)
                 .or_insert_with(|| Holder::without_devices(sharer));
+            holder.shares_whole |= is_whole;
             let held = holder.slices.entry(SHARED.to_owned()).or_default();
             *held = held.saturating_add(amount);
             holder.shares_whole |= is_whole;

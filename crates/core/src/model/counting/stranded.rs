@@ -5,6 +5,7 @@ use crate::model::contract::labels::POOL_LABEL;
 use crate::model::facts::condition::HostCondition;
 use crate::model::facts::host::NodeHealth;
 use crate::model::facts::node::DEDICATED;
+use crate::model::values::quantity;
 
 /// Taint effect that pods need not tolerate.
 pub(super) const PREFERENCE: &str = "PreferNoSchedule";
@@ -20,6 +21,51 @@ pub enum StrandedBy {
     Cpu,
     #[strum(serialize = "insufficient-memory")]
     Memory,
+}
+
+/// CPU and memory that a job needs per GPU. Free GPUs without them are stranded.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct HostPerGpu {
+    pub cpu_milli: u64,
+    pub memory_bytes: u64,
+}
+
+impl HostPerGpu {
+    /// The smallest request of a job in a namespace with a quota: the LimitRange that gpuctl creates
+    /// with a quota sets it.
+    pub(super) const SMALLEST: Self = Self {
+        cpu_milli: 100,
+        memory_bytes: 256 << 20,
+    };
+
+    /// Returns for how many GPUs a node has CPU, and for how many it has memory. Returns `None` if
+    /// the requests of its pods are unknown.
+    pub(super) fn units_on(self, host: &NodeUsage) -> Option<(u64, u64)> {
+        let by_cpu = units_within(unused(host, "cpu", host.cpu_used_milli?), self.cpu_milli);
+        let memory = unused(host, "memory", host.memory_used_bytes?);
+        Some((by_cpu, units_within(memory, self.memory_bytes)))
+    }
+}
+
+/// Returns the unused amount of a resource on a node, or `None` if the node does not report the
+/// resource.
+fn unused(host: &NodeUsage, resource: &str, used: u64) -> Option<u64> {
+    let milli = quantity::milli(host.details.allocatable.get(resource)?)?;
+    let allocatable = if resource == "cpu" {
+        milli
+    } else {
+        milli / 1000
+    };
+    Some(u64::try_from(allocatable).unwrap_or(0).saturating_sub(used))
+}
+
+/// Returns how often `per_unit` fits into the unused amount. A resource that the node does not
+/// report is unlimited.
+fn units_within(unused: Option<u64>, per_unit: u64) -> u64 {
+    // If a GPU needs none of the resource, `checked_div` returns `None`: no limit.
+    unused
+        .and_then(|unused| unused.checked_div(per_unit))
+        .unwrap_or(u64::MAX)
 }
 
 impl NodeUsage {

@@ -3,6 +3,7 @@
 use std::rc::Rc;
 
 use super::*;
+use crate::model::counting::consumer::MachineRequests;
 use crate::model::{GpuCount, HostCondition, Node, NodeHealth, Taint};
 
 fn host(name: &str, labels: &[(&str, &str)], resources: &[(&str, &str)]) -> NodeDetails {
@@ -366,4 +367,62 @@ fn node_keeps_its_gpus_after_the_device_plugin_ended() {
         (shares.total, shares.lost, shares.free()),
         (32, 32, Some(0))
     );
+}
+
+#[test]
+fn a_reservation_holds_a_whole_gpu_that_its_pods_share() {
+    // The pod of the scheduler requests the GPU, and the pods of its group use it.
+    let in_group = |name: &str, namespace: &str, devices: &[(&str, u64)]| Consumer {
+        namespace: namespace.into(),
+        gpu_groups: vec!["group-1".into()],
+        ..pod(name, "a", devices)
+    };
+    let pods = [
+        in_group(
+            "gpu-reservation-a",
+            "kai-resource-reservation",
+            &[("nvidia.com/gpu", 1)],
+        ),
+        in_group("x", "ns", &[]),
+        in_group("y", "ns", &[]),
+    ];
+    let consumers = Consumers::from_iter(pods);
+    let hosts = vec![host("a", &[A100], &[("nvidia.com/gpu", "8")])];
+    let inventory = Inventory::new(hosts, Some(&consumers), &[]);
+    let node = &inventory.hosts[0];
+    assert_eq!((node.gpus.used, node.gpus.free()), (Some(1), Some(7)));
+    let holders: Vec<(&str, u64, bool)> = node
+        .holders
+        .iter()
+        .map(|holder| (&*holder.pod, holder.gpus.0, holder.shares_whole))
+        .collect();
+    assert_eq!(holders, [("x", 0, true), ("y", 0, true)]);
+}
+
+#[test]
+fn free_units_need_cpu_and_memory_on_their_node() {
+    let nodes = |cpu: &str, memory: &str| {
+        let resources = [("nvidia.com/gpu", "8"), ("cpu", cpu), ("memory", memory)];
+        vec![host("a", &[A100], &resources)]
+    };
+    let holder = Consumer {
+        requests: MachineRequests {
+            cpu_milli: 7000,
+            memory_bytes: 4 << 30,
+        },
+        ..pod("holder", "a", &[("nvidia.com/gpu", 2)])
+    };
+    let consumers = Consumers::from_iter([holder]);
+    // (free, stranded) of the 6 GPUs that the pod does not hold, at 100m and 256Mi each.
+    let units = |cpu: &str, memory: &str| {
+        let gpus = Inventory::new(nodes(cpu, memory), Some(&consumers), &[]).gpus();
+        (gpus.free(), gpus.stranded())
+    };
+    // 57 CPUs and 252Gi are left.
+    assert_eq!(units("64", "256Gi"), (Some(6), Some(0)));
+    // 200m CPU are left, for 2 GPUs.
+    assert_eq!(units("7200m", "256Gi"), (Some(2), Some(4)));
+    // 512Mi are left, for 2 GPUs; and 255Mi, for none.
+    assert_eq!(units("64", "4608Mi"), (Some(2), Some(4)));
+    assert_eq!(units("64", "4351Mi"), (Some(0), Some(6)));
 }
