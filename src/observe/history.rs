@@ -176,6 +176,12 @@ impl<'c> ClusterHistory<'c> {
         })
     }
 
+    /// Prepares for ranges that start earlier than the one with which the history was opened.
+    pub(crate) async fn extend(&mut self, since: UnixSeconds) {
+        self.first_sample = first_sample(&self.prometheus, since, self.now).await;
+        self.evidence = DeviceEvidence::new(since, self.now);
+    }
+
     pub(crate) fn connection(&self) -> &Connection {
         self.connection
     }

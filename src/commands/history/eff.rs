@@ -54,7 +54,7 @@ pub(crate) async fn run(args: &Eff, context: &Context) -> Result<ExitCode, Error
     let range = times::past(Some(start), args.end.as_deref(), now)?;
     let (cluster, access) = clusters(false, context)?.swap_remove(0);
     let connection = Connection::open(&access).await?;
-    let history = ClusterHistory::open(cluster, context, &connection, range.0).await?;
+    let mut history = ClusterHistory::open(cluster, context, &connection, range.0).await?;
     let target = read_target(args, &connection).await?;
     let Some((first, last)) = lifetime(&target, &history, range).await? else {
         return Err(missing(&target, start, &history, range, context).await);
@@ -73,6 +73,9 @@ pub(crate) async fn run(args: &Eff, context: &Context) -> Result<ExitCode, Error
              included",
             created.timestamp()
         ));
+    }
+    if first < range.0 {
+        history.extend(first).await;
     }
     let sums = sum(&target, &history, pieces(first, last), context).await?;
     crate::observe::metrics::print_warnings(context, &history.prometheus);

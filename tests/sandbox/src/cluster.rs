@@ -8,7 +8,7 @@ use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Mutex, OnceLock};
+use std::sync::{Mutex, OnceLock, PoisonError, RwLock, RwLockReadGuard};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -65,6 +65,8 @@ pub struct Cluster {
     pub(crate) group: Group,
     with_real_nodes: bool,
     with_gangs: bool,
+    /// Locked for writing while nodes are added.
+    nodes: RwLock<()>,
     /// The process that owns the network namespace between real nodes.
     wire: OnceLock<u32>,
     /// Parts that can be stopped and restarted, by name.
@@ -184,6 +186,7 @@ impl Cluster {
             real_nodes: Mutex::default(),
             with_real_nodes: options.with_real_nodes,
             with_gangs: options.with_gangs,
+            nodes: RwLock::new(()),
             wire: OnceLock::new(),
             folder,
             binaries: binaries.clone(),
@@ -444,8 +447,14 @@ impl Cluster {
         )
     }
 
+    /// Keeps other tests from adding nodes until the guard is dropped.
+    pub fn with_fixed_nodes(&self) -> RwLockReadGuard<'_, ()> {
+        self.nodes.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Adds nodes and waits until the scheduler can use them.
     pub fn add_nodes(&self, nodes: &[Value]) {
+        let _adding = self.nodes.write().unwrap_or_else(PoisonError::into_inner);
         let kubectl = self.kubectl(Persona::Admin);
         kubectl.apply(&json!({"apiVersion": "v1", "kind": "List", "items": nodes}));
         let names: Vec<_> = nodes
