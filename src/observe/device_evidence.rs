@@ -1,5 +1,5 @@
-//! Series of devices over a whole range, which show how devices were divided in hours in which an
-//! exporter was down.
+//! Series of devices over a whole range, which show how devices were divided in hours without
+//! samples of an exporter.
 
 use tokio::sync::OnceCell;
 

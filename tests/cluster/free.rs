@@ -155,7 +155,7 @@ fn free_gpus_of_a_node_without_cpu_are_stranded_in_every_list() {
         let run = scene.gpuctl(&[command, &["-o", "json"]].concat()).ok();
         run.json()
     };
-    // 200m of 96 CPUs are left. A GPU needs 100m, so 2 of 8 GPUs are free and 6 are stranded.
+    // 200m of 96 CPUs remain. A GPU needs 100m, so 2 of 8 GPUs are free and 6 are stranded.
     let list = ["get", "nodes", "--pool", "tight"];
     eventually("2 GPUs are free", Duration::from_secs(30), || {
         let nodes = read(&list);

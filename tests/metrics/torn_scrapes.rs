@@ -227,7 +227,7 @@ fn eff_extends_its_range_to_the_creation_of_the_workload() {
     let start = (begin + 73 * HOUR).to_string();
     let range = ["report", "--start", &start, "--end", &end, "-o", "json"];
     let report = ask(&prometheus, &cache, &range).ok().json();
-    // 23 h, of which 50 minutes have no samples.
+    // 23 h. 50 minutes of them have no samples.
     near(&report["sum"]["held_gpu_hours"], 8.0 * 23.0);
     near(&report["gaps"]["window_hours"], 23.0);
     near(&report["gaps"]["unobserved_hours"], 0.83);

@@ -245,7 +245,7 @@ mod tests {
         // Workloads of the same name in two clusters are two workloads.
         assert_eq!(total.account.workloads.len(), 2);
         assert_eq!(joined.over_time[0].held, 14.0);
-        // 24 hours of each cluster, of which 2.5 have no samples.
+        // 24 hours of each cluster. 2.5 of them have no samples.
         assert_eq!((joined.gaps.length, joined.gaps.unobserved), (48.0, 5.0));
         let page = joined.page.as_ref().unwrap();
         assert_eq!(page.cluster, "prod, lab");

@@ -62,7 +62,7 @@ impl Count {
         self.starved
     }
 
-    /// Returns the number of usable units that no pod holds, whatever CPU and memory is left.
+    /// Returns the number of usable units that no pod holds, with or without CPU and memory.
     pub(super) fn unheld(self) -> Option<u64> {
         Some(self.free?.saturating_add(self.starved?))
     }

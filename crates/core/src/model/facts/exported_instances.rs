@@ -229,7 +229,7 @@ mod tests {
             Some((part.name, part.fraction))
         };
         let cpx = |fraction| Some(("cpx_nps1".to_owned(), Some(fraction)));
-        // 8 devices with 8 dies each, of which the exporter reports the first partition.
+        // 8 devices with 8 dies each. The exporter reports the first partition of each.
         assert_eq!(part(&node(8, "cpx_nps1"), 64), cpx(0.125));
         // 8 devices with 4 dies each.
         assert_eq!(part(&node(8, "cpx_nps1"), 32), cpx(0.25));

@@ -78,7 +78,8 @@ pub(super) fn core_fraction(chip: &str, cores: u32) -> Option<f64> {
 }
 
 /// Computes the fraction of a partition from the number of partitions on all devices of a node, for
-/// products that [`mode_fraction`] does not know. `None` if no device has so many partitions.
+/// products that [`mode_fraction`] does not know. `None` if no known device has this number of
+/// partitions.
 pub(super) fn counted_fraction(devices: u64, units: u64) -> Option<f64> {
     let per_device = units.checked_div(devices)?;
     (per_device * devices == units && (2..=8).contains(&per_device))

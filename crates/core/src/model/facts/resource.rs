@@ -35,7 +35,7 @@ fn is_chip(word: &str) -> bool {
         && market.bytes().all(|byte| byte.is_ascii_uppercase())
 }
 
-/// Returns true for whole devices that are passed through to virtual machines. Besides names with a
+/// Returns true for whole devices of virtual machines (passthrough). Besides names with a
 /// model, these are the alias of NVIDIA/kubevirt-gpu-device-plugin (`P_GPU_ALIAS`) and AMD's name
 /// for physical functions (ROCm/k8s-device-plugin, docs of the mixed naming strategy).
 pub fn is_passthrough(resource: &str) -> bool {

@@ -3,7 +3,7 @@
 
 const HOUR: i64 = 3600;
 
-/// Seconds beyond a window in which to look for a scrape. Longer outages are not bridged.
+/// Seconds beyond a window to search for a scrape. Longer outages are not bridged.
 const BEYOND: [i64; 6] = [
     900,
     HOUR,

@@ -418,11 +418,11 @@ fn free_units_need_cpu_and_memory_on_their_node() {
         let gpus = Inventory::new(nodes(cpu, memory), Some(&consumers), &[]).gpus();
         (gpus.free(), gpus.stranded())
     };
-    // 57 CPUs and 252Gi are left.
+    // 57 CPUs and 252Gi remain.
     assert_eq!(units("64", "256Gi"), (Some(6), Some(0)));
-    // 200m CPU are left, for 2 GPUs.
+    // 200m CPU remain, which is enough for 2 GPUs.
     assert_eq!(units("7200m", "256Gi"), (Some(2), Some(4)));
-    // 512Mi are left, for 2 GPUs; and 255Mi, for none.
+    // 512Mi remain, which is enough for 2 GPUs. 255Mi are not enough for any.
     assert_eq!(units("64", "4608Mi"), (Some(2), Some(4)));
     assert_eq!(units("64", "4351Mi"), (Some(0), Some(6)));
 }

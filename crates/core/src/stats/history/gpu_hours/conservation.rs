@@ -270,11 +270,11 @@ fn outages_of_days_are_bridged_or_unseen() {
     let outage = 48 * HOUR..120 * HOUR;
     let scrapes = scrapes_of_eight_days(|at| !outage.contains(&(at - BEGIN)));
     let (hours, unobserved) = hours_of_pods(&pods_of_eight_days()[..1], &scrapes);
-    // 8 GPUs for 192 h, of which 72 h are bridged: 1536 and 576.
+    // 8 GPUs for 192 h, 72 h of them bridged: 1536 and 576.
     assert!((hours.held - 1536.0).abs() < 1.0, "{hours:?}");
     assert!((hours.bridged - 576.0).abs() < 1.0, "{hours:?}");
     assert!(hours.unseen < 1e-6, "{hours:?}");
-    // The last scrape is 7 s after a minute, so it stands for 7 s of the outage.
+    // The last scrape is 7 s after a minute, so it covers 7 s of the outage.
     assert!((unobserved - 72.0).abs() < 0.1, "{unobserved}");
 
     // One pod of 8 GPUs ends, and another one begins, 36 h after the start of the outage. Nobody
