@@ -51,6 +51,7 @@ pub(super) const GKE: Dialect = Dialect {
             BYTES,
         ),
     ],
+    required: &["make"],
     uuid: &["accelerator_id", "acc_id"],
     model: &["model"],
     pod: &[("namespace_name", "pod_name")],

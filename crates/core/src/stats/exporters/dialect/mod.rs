@@ -143,8 +143,19 @@ pub(crate) fn dialect_of(name: &str) -> Option<&'static Dialect> {
     BY_NAME.get(name).map(|(_, dialect)| *dialect)
 }
 
+/// Returns true if a series only has the name of an exporter's metric.
+fn is_of_other_program(series: &Series) -> bool {
+    let mut required = dialect_of(series.name())
+        .into_iter()
+        .flat_map(|dialect| dialect.required);
+    required.any(|label| series.label(label).is_none())
+}
+
 /// Returns the UUID of a series' device, with the start that its exporter omits.
 pub(crate) fn uuid(series: &Series) -> Option<String> {
+    if is_of_other_program(series) {
+        return None;
+    }
     let text = series.first(uuid_labels())?;
     let prefix = dialect_of(series.name()).map_or("", |dialect| dialect.uuid_prefix);
     Some(match text.starts_with(prefix) {
@@ -156,6 +167,7 @@ pub(crate) fn uuid(series: &Series) -> Option<String> {
 /// Returns the number of a series' device on its node.
 pub(crate) fn index(series: &Series) -> Option<u32> {
     index_labels()
+        .filter(|_| !is_of_other_program(series))
         .filter_map(|label| series.label(label))
         .find_map(|text| text.parse().ok())
 }
@@ -188,7 +200,10 @@ pub fn labels() -> impl Iterator<Item = &'static str> {
                 number,
             } => vec![compute, memory, number],
         });
-    let parts = DIALECTS.iter().flat_map(|dialect| dialect.part).copied();
+    let parts = DIALECTS
+        .iter()
+        .flat_map(|dialect| dialect.part.iter().chain(dialect.required))
+        .copied();
     let devices = node_labels()
         .chain(parts)
         .chain(NODE_ADDRESS)

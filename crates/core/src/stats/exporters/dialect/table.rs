@@ -8,6 +8,9 @@ use super::quantity::Quantity;
 pub struct Dialect {
     /// Metrics of the exporter. No name occurs in two dialects.
     pub metrics: &'static [ExporterMetric],
+    /// Labels that all series of the exporter have. A metric with a general name belongs to another
+    /// program without them.
+    pub required: &'static [&'static str],
     /// Labels with the name of the node.
     pub node: &'static [&'static str],
     /// Labels with the UUID of the device.
@@ -41,6 +44,7 @@ impl Dialect {
     /// A dialect without metrics and labels, the base of all tables.
     pub const EMPTY: Self = Self {
         metrics: &[],
+        required: &[],
         node: &[],
         uuid: &[],
         uuid_prefix: "",

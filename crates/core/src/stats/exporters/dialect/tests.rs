@@ -144,6 +144,7 @@ memory_total{accelerator_id="GPU-a",container="main",make="nvidia",model="Tesla 
 request{container="main",namespace="team",pod="train-0",resource_name="nvidia.com/gpu"} 1
 duty_cycle_gpu_node{accelerator_index="0",make="nvidia",model="Tesla T4",node_name="n"} 73
 memory_used 12
+memory_used{id="3",instance="10.0.0.1:8080",job="cache",namespace="team",pod="train-0",node="n"} 5e9
 "#;
     // 1048576000 / 2^20 = 1000 MiB, and 16777216000 / 2^20 = 16000 MiB.
     let held = (
