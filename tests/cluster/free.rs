@@ -167,7 +167,7 @@ fn free_gpus_of_a_node_without_cpu_are_stranded_in_every_list() {
     });
     let described = read(&["describe", "node", "tight-a"]);
     let pool = read(&["describe", "pool", "tight"]);
-    for item in [&read(&list)["items"][0], &described, &pool] {
+    for item in [&read(&list)["items"][0], &described["resources"], &pool] {
         assert_eq!(
             ["gpuUsable", "gpuUsed", "gpuFree", "gpuStranded"].map(|field| item[field].as_u64()),
             [Some(8), Some(0), Some(2), Some(6)],

@@ -143,14 +143,14 @@ fn nodes_show_types_slices_and_faults_of_every_vendor() {
     );
     assert_eq!(
         by_name(&listed, "fleet-sliced")["gpuSlices"],
-        json!({"gpu.shared": {"total": 32, "used": 0, "free": 32, "lost": 0, "cordoned": 0}})
+        json!({"gpu.shared": {"total": 32, "used": 0, "free": 32, "lost": 0, "cordoned": 0, "stranded": 0}})
     );
     let mig = by_name(&listed, "fleet-mig")["gpuSlices"].clone();
     assert_eq!(
         mig,
         json!({
-            "mig-1g.10gb": {"total": 4, "used": 0, "free": 4, "lost": 0, "cordoned": 0},
-            "mig-3g.40gb": {"total": 1, "used": 0, "free": 1, "lost": 0, "cordoned": 0},
+            "mig-1g.10gb": {"total": 4, "used": 0, "free": 4, "lost": 0, "cordoned": 0, "stranded": 0},
+            "mig-3g.40gb": {"total": 1, "used": 0, "free": 1, "lost": 0, "cordoned": 0, "stranded": 0},
         })
     );
     let only = |arguments: &[&str]| {
@@ -468,7 +468,7 @@ fn devices_of_dynamic_resource_allocation_agree_with_the_scheduler() {
     );
     assert_eq!(
         before["gpuSlices"],
-        json!({"mig-1g.10gb": {"total": 1, "used": 0, "free": 1, "lost": 0, "cordoned": 0}})
+        json!({"mig-1g.10gb": {"total": 1, "used": 0, "free": 1, "lost": 0, "cordoned": 0, "stranded": 0}})
     );
     let pod = |name: &str| {
         json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "dra"}, "spec": {

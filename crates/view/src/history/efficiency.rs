@@ -116,6 +116,9 @@ pub struct EfficiencyDocument<'a> {
     /// In percent, from 0 to 100.
     utilization: Option<Percent>,
     energy_kwh: Option<f64>,
+    /// Percentage of the held time, including parts, for which the energy was measured. The energy
+    /// of parts is unknown.
+    energy_coverage_percent: Option<Percent>,
     gpu_parts: Vec<PartHoursItem>,
     /// Request metrics, if it is a server that exports them.
     serving: Option<ServingHoursItem>,
@@ -190,6 +193,7 @@ pub fn document(efficiency: &Efficiency) -> EfficiencyDocument<'_> {
         unseen_gpu_hours: rounded(account.unseen),
         utilization: account.utilization().map(rounded),
         energy_kwh: account.energy.map(rounded),
+        energy_coverage_percent: account.energy_coverage().map(rounded),
         gpu_parts: account.parts.iter().map(PartHoursItem::from).collect(),
         serving: serving.as_ref().map(ServingHoursItem::from),
         coverage_percent: account.covered().map(rounded),
@@ -318,6 +322,9 @@ fn hours_line(account: &GpuHours) -> String {
     }
     if let Some(energy) = account.energy {
         text.push_str(&format!("   energy {energy:.1} kWh"));
+        if let Some(Percent(share)) = account.partial_energy() {
+            text.push_str(&format!(" of {share:.0}% of the held time"));
+        }
     }
     text
 }

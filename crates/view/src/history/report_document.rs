@@ -82,6 +82,9 @@ struct GroupItem<'a> {
     unseen_gpu_hours: f64,
     utilization: Option<Percent>,
     energy_kwh: Option<f64>,
+    /// Percentage of the held time, including parts, for which the energy was measured. The energy
+    /// of parts is unknown.
+    energy_coverage_percent: Option<Percent>,
     cost: Option<f64>,
     workload_count: usize,
     /// Parts of devices, which are not included in the hours above.
@@ -197,6 +200,7 @@ impl<'a> From<&'a Group> for GroupItem<'a> {
             unseen_gpu_hours: rounded(account.unseen),
             utilization: account.utilization().map(rounded),
             energy_kwh: account.energy.map(rounded),
+            energy_coverage_percent: account.energy_coverage().map(rounded),
             cost: group.cost.map(rounded),
             workload_count: account.workloads.len(),
             gpu_parts: account.parts.iter().map(PartHoursItem::from).collect(),

@@ -75,6 +75,9 @@ pub fn units(report: &GpuHourReport<'_>) -> String {
             .to_owned(),
     };
     text.push_str("; UTIL weights by GPU-hours, and that of `stats` by five minutes");
+    if let Some(Percent(share)) = report.total.account.partial_energy() {
+        text.push_str(&format!("; KWH covers {share:.0}% of HELD and PARTS"));
+    }
     if let Some(note) = currency_note(report) {
         text.push_str(&format!("; {note}"));
     }

@@ -30,6 +30,8 @@ pub struct GpuHours {
     used: f64,
     /// Measured energy in kWh, or `None` without measurements.
     pub energy: Option<f64>,
+    /// Part of the held time for which the energy was measured.
+    powered: f64,
     pub workloads: BTreeSet<(String, String, String)>,
     /// Slices of devices by name. The fields above do not include them.
     pub parts: BTreeMap<String, PartHours>,
@@ -84,6 +86,7 @@ impl GpuHours {
             // One kWh is 3.6 million watt-seconds.
             energy: (!drawn.is_empty())
                 .then(|| drawn.values().map(|work| work.sum).sum::<f64>() / 3_600_000.0),
+            powered: drawn.values().map(|work| work.seconds).sum::<f64>() / 3600.0,
             workloads: all()
                 .filter(|allocation| allocation.held.iter().any(|held| *held))
                 .map(top)
@@ -124,6 +127,7 @@ impl GpuHours {
             (None, None) => None,
             (a, b) => Some(a.unwrap_or(0.0) + b.unwrap_or(0.0)),
         };
+        self.powered += other.powered;
         self.workloads.extend(other.workloads);
         for (name, hours) in &other.parts {
             self.parts
@@ -138,27 +142,6 @@ impl GpuHours {
         self.parts
             .values()
             .try_fold(0.0, |sum, hours| Some(sum + hours.equivalent?))
-    }
-
-    /// Returns the measured percentage of the held and the unseen time, or `None` if there is none.
-    /// A slice counts by its fraction, or as one device if the fraction is unknown.
-    pub fn covered(&self) -> Option<Percent> {
-        let weighed = |hours: &PartHours| {
-            let fraction = hours.fraction().unwrap_or(1.0);
-            (
-                hours.measured.min(hours.held) * fraction,
-                (hours.held + hours.unseen) * fraction,
-            )
-        };
-        let whole_devices = (self.measured.min(self.held), self.held + self.unseen);
-        let (measured, held) = self
-            .parts
-            .values()
-            .map(weighed)
-            .fold(whole_devices, |(a, b), (measured, held)| {
-                (a + measured, b + held)
-            });
-        Percent::from_ratio(measured, held)
     }
 }
 
@@ -389,6 +372,8 @@ fn straggler(works: &Works) -> Option<Advice> {
         others: Watts(median),
     })
 }
+
+mod coverage;
 
 #[cfg(test)]
 mod conservation;
