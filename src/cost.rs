@@ -23,7 +23,7 @@ const PATHS: [(&str, fn(), f64); 5] = [
     (
         "the devices of 50 nodes from 1,200 series",
         map_devices,
-        84.5,
+        160.0,
     ),
     ("a table of 1,000 rows", table, 180.0),
     ("ten answers of 100 series with 100 points", matrix, 367.0),

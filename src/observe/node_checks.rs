@@ -65,12 +65,11 @@ fn check_stacks(
         .map(|host| &host.details)
         .filter(|host| has_gpus(host, offer(host)))
         .collect();
-    let silent = readings.map_or(0, |readings| count_silent(&hosts, readings));
     let mut checks = Vec::new();
     for host in &hosts {
         // Without permission to list pods, it is unknown whether an exporter runs on the node.
         let metrics = match stack {
-            Some(_) => node_metrics(&host.node.name, readings, unread, silent),
+            Some(_) => node_metrics(&host.node.name, readings, unread),
             None => NodeMetrics::Unknown,
         };
         let Some(broken_link) = broken(host, offer(host), stack.unwrap_or_default(), metrics)
@@ -136,24 +135,7 @@ fn check_unmatched(readings: &Readings) -> Option<DoctorCheck> {
     })
 }
 
-/// Counts the nodes without series.
-fn count_silent(hosts: &[&NodeDetails], readings: &Readings) -> usize {
-    let measured: BTreeSet<&str> = readings
-        .devices
-        .iter()
-        .map(|device| device.node.as_str())
-        .collect();
-    let names = hosts.iter().map(|host| host.node.name.as_str());
-    names.filter(|name| !measured.contains(name)).count()
-}
-
-/// Describes the metrics of a node. `silent` is the number of nodes without series.
-fn node_metrics(
-    node: &str,
-    readings: Option<&Readings>,
-    unread: &[String],
-    silent: usize,
-) -> NodeMetrics {
+fn node_metrics(node: &str, readings: Option<&Readings>, unread: &[String]) -> NodeMetrics {
     let Some(readings) = readings else {
         return NodeMetrics::Unknown;
     };
@@ -163,13 +145,10 @@ fn node_metrics(
         .filter(|device| device.node == node)
         .peekable();
     if devices.peek().is_none() {
-        // Fewer series without a node than nodes without series cannot belong to all of them. They
-        // may be of another cluster.
-        let may_be_unmatched = !readings.unmatched.is_empty() && readings.unmatched.len() >= silent;
-        return match (may_be_unmatched, unread.is_empty()) {
-            (true, _) => NodeMetrics::Unmatched(readings.unmatched_list()),
-            (false, false) => NodeMetrics::Unread(unread.join(", ")),
-            (false, true) => NodeMetrics::Missing,
+        return match (readings.unmatched.is_empty(), unread.is_empty()) {
+            (false, _) => NodeMetrics::Unmatched(readings.unmatched_list()),
+            (true, false) => NodeMetrics::Unread(unread.join(", ")),
+            (true, true) => NodeMetrics::Missing,
         };
     }
     let mut newest: Option<f64> = None;
@@ -288,19 +267,4 @@ fn find_outliers(
             .fix(&format!("gpuctl describe node {}", host.node.name))
     };
     hosts.iter().filter(is_outlier).map(check).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn few_unmatched_series_do_not_explain_many_silent_nodes() {
-        let mut readings = Readings::default();
-        let metrics = |readings: &Readings, silent| node_metrics("a", Some(readings), &[], silent);
-        assert!(matches!(metrics(&readings, 1), NodeMetrics::Missing));
-        readings.unmatched.insert("Hostname=\"other\"".to_owned());
-        assert!(matches!(metrics(&readings, 1), NodeMetrics::Unmatched(_)));
-        assert!(matches!(metrics(&readings, 2), NodeMetrics::Missing));
-    }
 }

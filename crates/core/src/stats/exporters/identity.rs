@@ -1,6 +1,7 @@
 //! Determines the device, node and pod of a series, for the label names of any exporter and scrape
 //! configuration. Nodes and pods from the API server resolve ambiguous labels.
 
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::model::counting::consumer::PodNodes;
@@ -170,16 +171,18 @@ impl SeriesDevice {
 pub struct IdentityReader<'f> {
     facts: &'f ApiFacts,
     clashing: ClashingTargets,
-    /// Nodes by device UUID, for series that do not name their node.
-    by_uuid: BTreeMap<String, String>,
+    answer: &'f [Series],
+    /// Nodes by device UUID. Computed for the first series that does not name its node.
+    by_uuid: OnceCell<BTreeMap<String, String>>,
 }
 
 impl<'f> IdentityReader<'f> {
-    pub fn new(facts: &'f ApiFacts, answer: &[Series]) -> Self {
+    pub fn new(facts: &'f ApiFacts, answer: &'f [Series]) -> Self {
         Self {
             facts,
             clashing: ClashingTargets::new(answer),
-            by_uuid: nodes_by_uuid(facts, answer),
+            answer,
+            by_uuid: OnceCell::new(),
         }
     }
 
@@ -196,7 +199,10 @@ impl<'f> IdentityReader<'f> {
             None => unchecked_node(series)?.to_owned(),
             Some(_) => match self.facts.node_of_series(series) {
                 Some(node) => node.to_owned(),
-                None => self.by_uuid.get(uuid.as_ref()?)?.clone(),
+                None => {
+                    let nodes = || nodes_by_uuid(self.facts, self.answer);
+                    self.by_uuid.get_or_init(nodes).get(uuid.as_ref()?)?.clone()
+                }
             },
         };
         let slice = DIALECTS
@@ -291,20 +297,15 @@ fn unchecked_node(series: &Series) -> Option<&str> {
         .next()
 }
 
-/// Collects the nodes of devices by UUID if the labels of some series name no node. Another exporter
-/// may report the same device.
+/// Collects the nodes of devices by UUID. Another exporter may report the same device.
 fn nodes_by_uuid(facts: &ApiFacts, answer: &[Series]) -> BTreeMap<String, String> {
-    let mut by_uuid = BTreeMap::new();
-    let mut is_needed = false;
-    for series in answer.iter().filter(|_| facts.nodes.is_some()) {
-        match (facts.node_of_series(series), dialect::uuid(series)) {
-            (Some(node), Some(uuid)) => {
-                by_uuid.insert(uuid, node.to_owned());
-            }
-            (node, _) => is_needed |= node.is_none(),
-        }
-    }
-    if is_needed { by_uuid } else { BTreeMap::new() }
+    let node = |series: &Series| {
+        Some((
+            dialect::uuid(series)?,
+            facts.node_of_series(series)?.to_owned(),
+        ))
+    };
+    answer.iter().filter_map(node).collect()
 }
 
 /// Values of AMD's partition type labels that name no mode. The exporter writes `none` for boards

@@ -182,13 +182,13 @@ impl Usage {
             .collect();
         let pods = bound.map(|allocation| (allocation.pod.clone(), allocation.node.clone()));
         let facts = ApiFacts::for_past(names, pods.chain(exporters.iter().cloned()));
-        let reader = IdentityReader::new(&facts, &answer);
         let tenants = Tenants::new(ledger);
         // Move the points out of the series, because there are too many to clone.
         let samples: Vec<Vec<Point>> = answer
             .iter_mut()
             .map(|series| std::mem::take(&mut series.points))
             .collect();
+        let reader = IdentityReader::new(&facts, &answer);
         let mut reported =
             ReportedDevices::read(answer.iter().zip(samples), ledger.span, &reader, &tenants);
         let device_numbers = DeviceNumbers::from_devices(reported.with_numbers());

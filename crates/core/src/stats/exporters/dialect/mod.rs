@@ -143,21 +143,20 @@ pub(crate) fn dialect_of(name: &str) -> Option<&'static Dialect> {
     BY_NAME.get(name).map(|(_, dialect)| *dialect)
 }
 
-/// Returns true if a series only has the name of an exporter's metric.
-fn is_of_other_program(series: &Series) -> bool {
-    let mut required = dialect_of(series.name())
-        .into_iter()
-        .flat_map(|dialect| dialect.required);
-    required.any(|label| series.label(label).is_none())
+/// Returns false if a series only has the name of an exporter's metric.
+fn has_required_labels(dialect: Option<&Dialect>, series: &Series) -> bool {
+    let mut required = dialect.into_iter().flat_map(|dialect| dialect.required);
+    required.all(|label| series.label(label).is_some())
 }
 
 /// Returns the UUID of a series' device, with the start that its exporter omits.
 pub(crate) fn uuid(series: &Series) -> Option<String> {
-    if is_of_other_program(series) {
+    let text = series.first(uuid_labels())?;
+    let dialect = dialect_of(series.name());
+    if !has_required_labels(dialect, series) {
         return None;
     }
-    let text = series.first(uuid_labels())?;
-    let prefix = dialect_of(series.name()).map_or("", |dialect| dialect.uuid_prefix);
+    let prefix = dialect.map_or("", |dialect| dialect.uuid_prefix);
     Some(match text.starts_with(prefix) {
         true => text.to_owned(),
         false => format!("{prefix}{text}"),
@@ -166,10 +165,10 @@ pub(crate) fn uuid(series: &Series) -> Option<String> {
 
 /// Returns the number of a series' device on its node.
 pub(crate) fn index(series: &Series) -> Option<u32> {
-    index_labels()
-        .filter(|_| !is_of_other_program(series))
+    let index = index_labels()
         .filter_map(|label| series.label(label))
-        .find_map(|text| text.parse().ok())
+        .find_map(|text| text.parse().ok())?;
+    has_required_labels(dialect_of(series.name()), series).then_some(index)
 }
 
 /// Returns true if a series is about a part of a device that its exporter also reports as a whole.
