@@ -329,7 +329,10 @@ fn all_pods_are_listed_once_for_owners_and_nodes() {
         let lists = server
             .seen()
             .iter()
-            .filter(|request| request.starts_with("GET /api/v1/pods"))
+            // A sample of a few pods shows whether the store belongs to this cluster.
+            .filter(|request| {
+                request.starts_with("GET /api/v1/pods") && !request.contains("limit=40")
+            })
             .count();
         assert_eq!(lists, 1, "{:#?}", server.seen());
     }

@@ -22,7 +22,7 @@ pub(crate) struct Eff {
     #[arg(value_name = "NAME", add = ArgValueCandidates::new(candidates::job_names))]
     pub name: String,
     /// How far back to search, as a time in RFC 3339 or Unix seconds, or a span before now such as
-    /// 7d [default: 7d, or the start of a workload that is older]
+    /// 7d [default: 7d, or the start of an older workload, up to 92d]
     #[arg(long, value_name = "TIME")]
     pub start: Option<String>,
     /// End time, in the same formats [default: now]

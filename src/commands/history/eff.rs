@@ -40,8 +40,8 @@ const STEP: i64 = 300;
 /// How far back to search by default.
 const DEFAULT_START: &str = "7d";
 
-/// Longest range in seconds to extend to: two years.
-const MAX_SECONDS: i64 = 2 * 366 * 86_400;
+/// Longest range in seconds to extend to, because each hour needs several requests: 92 days.
+const MAX_SECONDS: i64 = 92 * 86_400;
 
 /// Number of hours to read concurrently.
 const MAX_CONCURRENT: usize = 3;

@@ -45,11 +45,14 @@ pub fn query(name: &str, seconds: i64) -> String {
     numbered.collect::<Vec<_>>().join(" or ")
 }
 
+/// First release of Kubernetes, in Unix seconds. Nothing was created earlier.
+const FIRST_RELEASE: f64 = 1_402_000_000.0;
+
 /// Returns the first time of creation.
 pub fn first<'s>(answer: impl Iterator<Item = &'s Series>) -> Option<UnixSeconds> {
     let created = answer
         .filter_map(|series| Some(series.last()?.value))
-        .filter(|value| value.is_finite() && *value > 0.0);
+        .filter(|value| value.is_finite() && *value > FIRST_RELEASE);
     #[expect(clippy::cast_possible_truncation, reason = "a time in seconds")]
     let seconds = created.min_by(f64::total_cmp).map(|value| value as i64);
     seconds.map(UnixSeconds)
@@ -70,6 +73,7 @@ mod tests {
             created(1_700_000_100.0),
             created(1_700_000_000.0),
             created(0.0),
+            created(1.0),
         ];
         assert_eq!(first(answer.iter()), Some(UnixSeconds(1_700_000_000)));
         assert_eq!(first([].iter()), None);
