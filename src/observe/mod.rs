@@ -46,6 +46,7 @@ pub(crate) mod times;
 pub(crate) mod training_telemetry;
 pub(crate) mod watch;
 pub(crate) mod why;
+pub(crate) mod why_all;
 mod why_reads;
 pub(crate) mod why_subject;
 pub(crate) mod workloads;

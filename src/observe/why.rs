@@ -283,7 +283,7 @@ async fn claims(
     join_all(names.into_iter().map(read_claim)).await
 }
 
-/// Diagnoses several jobs, reading the nodes only once. Queries the ranks of running jobs if
+/// Diagnoses several gpuctl jobs, reading the nodes only once. Queries the ranks of running jobs if
 /// requested.
 pub(crate) async fn diagnose_all(
     connection: &Connection,
@@ -291,12 +291,26 @@ pub(crate) async fn diagnose_all(
     queries: RankQueries,
     context: &Context,
 ) -> Result<Vec<DiagnosedJob>, Error> {
-    let capacity = NodeCapacity::read(connection).await?;
-    let diagnoses = jobs.into_iter().map(|job| {
+    let with_subject = |job: Job| {
         let subject = Subject {
             kind: job.kind.word().to_owned(),
             is_managed: true,
         };
+        (subject, job)
+    };
+    let jobs = jobs.into_iter().map(with_subject).collect();
+    diagnose_subjects(connection, jobs, queries, context).await
+}
+
+/// Diagnoses several jobs and other workloads, reading the nodes only once.
+pub(crate) async fn diagnose_subjects(
+    connection: &Connection,
+    jobs: Vec<(Subject, Job)>,
+    queries: RankQueries,
+    context: &Context,
+) -> Result<Vec<DiagnosedJob>, Error> {
+    let capacity = NodeCapacity::read(connection).await?;
+    let diagnoses = jobs.into_iter().map(|(subject, job)| {
         diagnose_job(connection, subject, job, Some(&capacity), queries, context)
     });
     let answers = OrderedConcurrent::new(diagnoses, MAX_CONCURRENT)

@@ -75,3 +75,4 @@ mod volumes;
 mod waiting;
 mod waiting_for_jobs;
 mod why;
+mod why_all;

@@ -155,7 +155,7 @@ fn why_names_holders_and_commands_to_run() {
     );
     let all = scene.gpuctl(&["why", "--all"]).ok().out;
     assert!(
-        all.starts_with("reads/second  insufficient-gpu: second waits: "),
+        all.starts_with("reads/second  insufficient-gpu (needs 4 GPUs): second waits: "),
         "{all}"
     );
     let list = scene.gpuctl(&["why", "--all", "-o", "json"]).ok().json();

@@ -71,6 +71,19 @@ pub(crate) struct GetJobs {
     pub list: ListArgs<JobSortKey>,
 }
 
+impl GetJobs {
+    /// Returns true if the arguments select only some of the jobs.
+    pub(crate) fn is_filtered(&self) -> bool {
+        !self.names.is_empty()
+            || self.kind.is_some()
+            || self.pool.is_some()
+            || self.status.is_some()
+            || self.selector.is_some()
+            || self.field_selector.is_some()
+            || self.mine
+    }
+}
+
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum JobSortKey {
     Name,

@@ -41,8 +41,8 @@ use crate::cli::args::selection::JobSelection;
 pub(crate) struct WhyArgs {
     #[command(flatten)]
     pub jobs: JobSelection,
-    /// Explain every gpuctl job that waits, failed, hangs or is slow, grouped by cause; without -n
-    /// in all namespaces
+    /// Explain every job and every workload with GPUs that waits, failed, hangs or is slow, grouped
+    /// by cause; without -n in all namespaces
     #[arg(long)]
     pub all: bool,
     /// Ask the job's NCCL (2.24 or later) which ranks respond, by querying port 28028 of at most

@@ -21,7 +21,7 @@ use crate::observe::live::{self, JOB_QUANTITIES};
 use crate::observe::optional_metrics::OptionalMetrics;
 use crate::observe::progress::read_progress;
 use crate::selection::own_name;
-use gpuctl_cluster::{Connection, JobFilter, Selection};
+use gpuctl_cluster::{Connection, JobFilter, OtherUse, Selection};
 use gpuctl_core::error::Error;
 use gpuctl_core::model::facts::held_type::{held_type, nodes_with_gpus_of};
 use gpuctl_core::model::{GpuCount, Job, Node, Readings, State, Status};
@@ -30,6 +30,7 @@ use gpuctl_manifest::render::label_value;
 use gpuctl_view::Format;
 use gpuctl_view::format::coverage::Coverage;
 use gpuctl_view::format::row_contexts::RowContexts;
+use gpuctl_view::format::text::count;
 use gpuctl_view::jobs::list as view;
 use gpuctl_view::jobs::list::JobRow;
 
@@ -99,11 +100,14 @@ struct JobRows {
     coverage: Option<Coverage>,
     /// Names in the arguments without a job. Empty after the first read of a watch.
     absent: Vec<String>,
+    /// GPUs of pods that gpuctl did not create, for a table without filters.
+    other_use: Option<OtherUse>,
 }
 
 impl JobListing<'_> {
     async fn read(&self, refresh: &Refresh<'_>) -> Result<JobRows, Error> {
-        let (selection, readings) = self.selection(refresh).await?;
+        let (selected, other_use) = join(self.selection(refresh), self.other_use(refresh)).await;
+        let (selection, readings) = selected?;
         let mut absent = Vec::new();
         if refresh.first {
             warn_of(&selection, self.context);
@@ -137,7 +141,20 @@ impl JobListing<'_> {
             total,
             coverage: readings.as_ref().map(Coverage::from),
             absent,
+            other_use,
         })
+    }
+
+    /// Counts the GPUs of other workloads, which a list of jobs would hide. Scripts can read them
+    /// with `get workloads`.
+    async fn other_use(&self, refresh: &Refresh<'_>) -> Option<OtherUse> {
+        let is_table = matches!(self.format, Format::Table | Format::Wide);
+        if !refresh.first || !is_table || self.args.is_filtered() {
+            return None;
+        }
+        let namespace = self.selector.namespace.as_deref();
+        let other_use = self.connection.jobs().use_of_others(namespace).await.ok()?;
+        (other_use.pods > 0).then_some(other_use)
     }
 
     /// Sets the type of jobs that name none: the types of the held GPUs according to exporters, or
@@ -229,5 +246,25 @@ fn rendered(
     let hint = waiting.filter(|_| !args.all_contexts).map(hint);
     Listing::new(options, &document, "items", names, table)
         .none("no jobs found")
+        .note(
+            jobs.other_use
+                .map(|other_use| other_use_note(args, other_use)),
+        )
         .hints(hint.into_iter().collect())
+}
+
+/// Describes the GPUs of workloads that a list of jobs does not contain.
+fn other_use_note(args: &GetJobs, other_use: OtherUse) -> String {
+    let at_least = if other_use.has_more { "at least " } else { "" };
+    let pods = count(other_use.pods as u64, "pod");
+    let gpus = count(other_use.gpus.0, "GPU");
+    let everywhere = if args.all_contexts {
+        " --all-contexts"
+    } else {
+        ""
+    };
+    format!(
+        "not listed: {at_least}{pods} with {gpus} that gpuctl did not create; see `gpuctl get \
+         workloads{everywhere}`"
+    )
 }

@@ -10,11 +10,11 @@ use crate::observe::deleted;
 use crate::observe::past_jobs;
 use crate::observe::ranks::RankQueries;
 use crate::observe::why::{self, DiagnosedJob};
+use crate::observe::why_all;
 use crate::observe::why_subject;
 use crate::selection;
-use gpuctl_cluster::{Connection, JobFilter};
+use gpuctl_cluster::Connection;
 use gpuctl_core::error::{Error, ErrorKind};
-use gpuctl_core::model::{GpuCount, Job, State, Status};
 use gpuctl_diagnosis::Situation;
 use gpuctl_view::jobs::why::{WhyRow, item, text};
 use gpuctl_view::jobs::why_list;
@@ -126,28 +126,12 @@ async fn diagnose_all_jobs(
     context: &Context,
 ) -> Result<ExitCode, Error> {
     let namespace = lookup::explicit_namespace(connection);
-    let selection = connection
-        .jobs()
-        .list(&JobFilter {
-            namespace: namespace.map(ToOwned::to_owned),
-            ..JobFilter::default()
-        })
-        .await?;
-    lookup::check_empty(connection, namespace, selection.jobs.is_empty()).await?;
-    let unseen = selection.unseen();
-    if let Some(unseen) = &unseen {
-        context.terminal.warn_missing_permission(unseen);
-    }
-    let (is_partial, total) = (unseen.is_some(), selection.jobs.len());
-    let mut jobs: Vec<Job> = selection
-        .jobs
-        .into_iter()
-        .filter(may_have_problem)
-        .collect();
-    // The sort is stable, so jobs of the same size stay in the order of their names.
-    jobs.sort_by_key(|job| std::cmp::Reverse(job.gpus()));
+    let suspects = why_all::suspects(context, connection, namespace).await?;
+    let total = suspects.job_count + suspects.workload_count.unwrap_or_default();
+    lookup::check_empty(connection, namespace, total == 0).await?;
+    let is_partial = !suspects.unseen.is_empty();
     let mut diagnosed =
-        why::diagnose_all(connection, jobs, RankQueries::default(), context).await?;
+        why::diagnose_subjects(connection, suspects.jobs, RankQueries::default(), context).await?;
     diagnosed.retain(|diagnosed_job| diagnosed_job.answer.situation != Situation::Fine);
     let rows: Vec<WhyRow<'_>> = diagnosed.iter().map(row).collect();
     let place = match namespace {
@@ -155,8 +139,13 @@ async fn diagnose_all_jobs(
         None if is_partial => "the namespaces that you can read".to_owned(),
         None => "all namespaces".to_owned(),
     };
+    let others = match suspects.workload_count {
+        Some(count) => format!(" and {count} other workloads with GPUs"),
+        None => String::new(),
+    };
+    let total = suspects.job_count;
     context.terminal.note(&format!(
-        "gpuctl jobs with a problem: {} of {total} in {place}",
+        "with a problem: {} of {total} gpuctl jobs{others} in {place}",
         rows.len()
     ));
     let answer = document(format, &why_list::list(&rows));
@@ -167,22 +156,15 @@ async fn diagnose_all_jobs(
     Ok(ExitCode::SUCCESS)
 }
 
-/// Returns true if a job may have a problem. False for jobs that have finished or are paused, and
-/// for those that run without GPUs, which nothing measures.
-fn may_have_problem(job: &Job) -> bool {
-    let state = State::from_job(job);
-    match state.status {
-        Status::Succeeded | Status::Paused => false,
-        Status::Running => state.reason.is_some() || job.gpus_held() > GpuCount::ZERO,
-        _ => true,
-    }
-}
-
 fn row(diagnosed: &DiagnosedJob) -> WhyRow<'_> {
+    let job = &diagnosed.job;
     WhyRow {
-        name: &diagnosed.job.name,
-        namespace: &diagnosed.job.namespace,
+        name: &job.name,
+        namespace: &job.namespace,
         kind: &diagnosed.subject.kind,
+        is_managed: diagnosed.subject.is_managed,
+        gpus_held: job.gpus_held(),
+        gpus_lacking: job.gpus_lacking(),
         answer: &diagnosed.answer,
     }
 }

@@ -56,8 +56,8 @@ impl Selection {
     }
 }
 
-/// Maximum number of jobs for which one command reads events to explain missing or stuck pods.
-const LOOKED_INTO: usize = 20;
+/// Maximum number of jobs of a list for which events are read to explain missing or stuck pods.
+pub const MAX_EXPLAINED: usize = 20;
 
 impl JobFilter {
     /// Selects one job by namespace and name.
@@ -309,7 +309,7 @@ impl JobsApi<'_> {
             let pod = job.current_pods().into_iter().find(is_suspect)?;
             Some((pod.uid.clone(), pod.phase == PodPhase::Pending, job))
         });
-        let stuck: Vec<(String, bool, &mut Job)> = stuck.take(LOOKED_INTO).collect();
+        let stuck: Vec<(String, bool, &mut Job)> = stuck.take(MAX_EXPLAINED).collect();
         join_all(stuck.into_iter().map(|(pod, starting, job)| async move {
             let events = self
                 .0
@@ -360,7 +360,7 @@ impl JobsApi<'_> {
         let incomplete: Vec<&mut Job> = jobs
             .iter_mut()
             .filter(lacks_pods)
-            .take(LOOKED_INTO)
+            .take(MAX_EXPLAINED)
             .collect();
         join_all(incomplete.into_iter().map(|job| async {
             let events = match job.group_size {

@@ -5,6 +5,7 @@ pub(crate) mod copy_pod;
 pub(crate) mod deadlines;
 pub(crate) mod events;
 pub(crate) mod files;
+pub(crate) mod foreign;
 pub(crate) mod leftovers;
 pub(crate) mod list;
 pub(crate) mod owned_objects;

@@ -212,7 +212,7 @@ impl JobsApi<'_> {
 
 /// Copies the status of a custom object to the job: its queue, whether it is suspended, and its
 /// result.
-fn apply_conditions(object: &Value, job: &mut Job) {
+pub(super) fn apply_conditions(object: &Value, job: &mut Job) {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     job.uid = text(&object["metadata"]["uid"]);
     let labels = object["metadata"]["labels"]
@@ -277,7 +277,7 @@ fn apply_conditions(object: &Value, job: &mut Job) {
 }
 
 /// Builds a job from its pods, whose phases determine the outcome.
-fn job_from_pods(namespace: &str, name: &str, pods: Vec<Pod>) -> Job {
+pub(super) fn job_from_pods(namespace: &str, name: &str, pods: Vec<Pod>) -> Job {
     let all_in = |phase: PodPhase| !pods.is_empty() && pods.iter().all(|pod| pod.phase == phase);
     let failed =
         pods.iter().any(|pod| pod.phase == PodPhase::Failed) && pods.iter().all(Pod::ended);

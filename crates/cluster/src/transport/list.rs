@@ -1,6 +1,8 @@
 //! Reads lists of any kind page by page. Pages are protobuf if the kind and the server support it,
 //! because it needs a third of the bytes and of the server's work, and JSON otherwise.
 
+mod first_page;
+
 use std::borrow::Cow;
 use std::cell::Cell;
 use std::collections::HashSet;

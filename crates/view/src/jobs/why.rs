@@ -8,6 +8,8 @@ use serde::Serialize;
 use super::start::{StartItem, start_item, start_text};
 use crate::TextStyle;
 use crate::format::text::{age, clean, count, span, wrapped};
+use gpuctl_core::model::GpuCount;
+use gpuctl_core::model::values::text::plain_name;
 use gpuctl_core::stats::logs::stacks::StackGroup;
 use gpuctl_diagnosis::{Answer, Cause, HolderTime};
 
@@ -98,7 +100,22 @@ pub struct WhyRow<'a> {
     pub name: &'a str,
     pub namespace: &'a str,
     pub kind: &'a str,
+    /// Whether gpuctl created the object.
+    pub is_managed: bool,
+    pub gpus_held: GpuCount,
+    pub gpus_lacking: GpuCount,
     pub answer: &'a Answer,
+}
+
+impl WhyRow<'_> {
+    /// Returns the name that `gpuctl why` accepts: with the kind unless gpuctl created the object.
+    pub(super) fn full_name(&self) -> String {
+        if self.is_managed {
+            return format!("{}/{}", self.namespace, self.name);
+        }
+        let [kind, name] = [self.kind, self.name].map(plain_name);
+        format!("{}/{kind}/{name}", self.namespace)
+    }
 }
 
 fn clip(text: &str) -> String {
@@ -343,6 +360,9 @@ mod tests {
             name: "t",
             namespace: "team-a",
             kind: "training",
+            is_managed: true,
+            gpus_held: GpuCount(0),
+            gpus_lacking: GpuCount(0),
             answer: &answer,
         };
         let json = serde_json::to_string_pretty(&item(&row)).unwrap();

@@ -9,6 +9,7 @@ use serde::Serialize;
 use super::why::{WhyItem, WhyRow, item, text};
 use crate::TextStyle;
 use crate::format::text::{clean, count, wrapped};
+use gpuctl_core::model::GpuCount;
 
 /// The JSON output of `why` for several jobs.
 #[derive(JsonSchema, Serialize)]
@@ -21,29 +22,54 @@ pub struct WhyList<'a> {
 
 /// Jobs with the same first cause.
 #[derive(JsonSchema, Serialize)]
+#[serde(rename_all = "camelCase")]
 struct WhyGroup {
     /// `unknown` for jobs without a cause.
     cause: &'static str,
     count: usize,
-    /// NAMESPACE/NAME of each job.
+    /// GPUs that these jobs hold.
+    gpus_held: u64,
+    /// GPUs that these jobs request and do not hold.
+    gpus_lacking: u64,
+    /// NAMESPACE/NAME of each job, or NAMESPACE/KIND/NAME of a workload that gpuctl did not create.
     names: Vec<String>,
 }
 
+/// Returns the GPUs that some jobs hold and lack.
+fn gpus(rows: &[&WhyRow<'_>]) -> (u64, u64) {
+    let held: GpuCount = rows.iter().map(|row| row.gpus_held).sum();
+    let lacking: GpuCount = rows.iter().map(|row| row.gpus_lacking).sum();
+    (held.0, lacking.0)
+}
+
+/// Describes the GPUs that some jobs lack and hold. The verbs are in the singular for one job.
+fn gpus_text(rows: &[&WhyRow<'_>]) -> Option<String> {
+    let (held, lacking) = gpus(rows);
+    let plural = if rows.len() == 1 { "s" } else { "" };
+    let parts: Vec<String> = [(lacking, "need"), (held, "hold")]
+        .into_iter()
+        .filter(|(gpus, _)| *gpus > 0)
+        .map(|(gpus, verb)| format!("{verb}{plural} {}", count(gpus, "GPU")))
+        .collect();
+    (!parts.is_empty()).then(|| parts.join(" and "))
+}
+
 pub fn list<'a>(rows: &[WhyRow<'a>]) -> WhyList<'a> {
-    let group = |(cause, rows): (&'static str, Vec<&WhyRow<'_>>)| WhyGroup {
-        cause,
-        count: rows.len(),
-        names: rows.into_iter().map(full_name).collect(),
+    let group = |(cause, rows): (&'static str, Vec<&WhyRow<'_>>)| {
+        let (gpus_held, gpus_lacking) = gpus(&rows);
+        WhyGroup {
+            cause,
+            count: rows.len(),
+            gpus_held,
+            gpus_lacking,
+            names: rows.into_iter().map(WhyRow::full_name).collect(),
+        }
     };
     WhyList {
         total: rows.len(),
         items: rows.iter().map(item).collect(),
         groups: by_cause(rows).into_iter().map(group).collect(),
     }
-}
-
-fn full_name(row: &WhyRow<'_>) -> String {
-    format!("{}/{}", row.namespace, row.name)
 }
 
 /// Groups jobs by their first cause, in the order of the jobs.
@@ -70,19 +96,24 @@ pub fn lines(rows: &[WhyRow<'_>], style: TextStyle) -> String {
     let render = |(cause, rows): &(&str, Vec<&WhyRow<'_>>)| {
         let sentence = clean(&rows[0].answer.sentence);
         if let [row] = rows.as_slice() {
-            return line(&format!("{}  {cause}: {sentence}", full_name(row)));
+            let gpus = gpus_text(rows).map_or(String::new(), |gpus| format!(" ({gpus})"));
+            return line(&format!("{}  {cause}{gpus}: {sentence}", row.full_name()));
         }
         let names: Vec<String> = rows
             .iter()
             .take(MAX_NAMES)
-            .map(|row| full_name(row))
+            .map(|row| row.full_name())
             .collect();
         let more = match rows.len().saturating_sub(MAX_NAMES) {
             0 => String::new(),
             more => format!(", and {more} more"),
         };
         let jobs = count(rows.len() as u64, "job");
-        let heading = line(&format!("{cause}  {jobs}: {}{more}", names.join(", ")));
+        let gpus = gpus_text(rows).map_or(String::new(), |gpus| format!(" {gpus}"));
+        let heading = line(&format!(
+            "{cause}  {jobs}{gpus}: {}{more}",
+            names.join(", ")
+        ));
         format!("{heading}  {}", line(&format!("such as: {sentence}")))
     };
     by_cause(rows).iter().map(render).collect()
@@ -131,21 +162,26 @@ mod tests {
             name,
             namespace: "x",
             kind: "training",
+            is_managed: true,
+            gpus_held: GpuCount(0),
+            gpus_lacking: GpuCount(8),
             answer,
         };
         let mut rows = vec![row("a", &short), row("t", &hung), row("u", &unknown)];
+        (rows[1].gpus_held, rows[1].gpus_lacking) = (GpuCount(8), GpuCount(0));
+        rows[2].gpus_lacking = GpuCount(0);
         rows.push(row("b", &short));
         assert_eq!(
             lines(&rows, STYLE),
-            "insufficient-gpu  2 jobs: x/a, x/b\n  such as: it waits\n\
-             x/t  collective-hang: t hangs\nx/u  unknown: u: the cause is unknown\n"
+            "insufficient-gpu  2 jobs need 16 GPUs: x/a, x/b\n  such as: it waits\n\
+             x/t  collective-hang (holds 8 GPUs): t hangs\nx/u  unknown: u: the cause is unknown\n"
         );
         assert_eq!(
             serde_json::to_value(list(&rows)).unwrap()["groups"],
             serde_json::json!([
-                {"cause": "insufficient-gpu", "count": 2, "names": ["x/a", "x/b"]},
-                {"cause": "collective-hang", "count": 1, "names": ["x/t"]},
-                {"cause": "unknown", "count": 1, "names": ["x/u"]},
+                {"cause": "insufficient-gpu", "count": 2, "gpusHeld": 0, "gpusLacking": 16, "names": ["x/a", "x/b"]},
+                {"cause": "collective-hang", "count": 1, "gpusHeld": 8, "gpusLacking": 0, "names": ["x/t"]},
+                {"cause": "unknown", "count": 1, "gpusHeld": 0, "gpusLacking": 0, "names": ["x/u"]},
             ])
         );
         // 12 - 10 names are omitted.
@@ -165,6 +201,9 @@ mod tests {
             name,
             namespace,
             kind: "training",
+            is_managed: true,
+            gpus_held: GpuCount(0),
+            gpus_lacking: GpuCount(0),
             answer,
         };
         let (style, now) = (STYLE, Timestamp::UNIX_EPOCH);

@@ -9,6 +9,7 @@ use crate::context::Context;
 use crate::observe::contexts::{missing_everywhere, read_all};
 use crate::observe::list::{self, ListOptions, Refresh};
 use crate::observe::optional_metrics::OptionalMetrics;
+use gpuctl_cluster::OtherUse;
 use gpuctl_core::error::Error;
 use gpuctl_view::format::coverage::Coverage;
 use gpuctl_view::format::row_contexts::RowContexts;
@@ -27,6 +28,8 @@ pub(super) async fn run(
             .map(|name| missing_everywhere("job", name))
             .collect();
         let total = parts.iter().map(|(_, part)| part.total).sum();
+        let other_use = parts.iter().filter_map(|(_, part)| part.other_use);
+        let other_use = other_use.reduce(OtherUse::plus);
         let coverage = Coverage::sum(parts.iter().map(|(_, part)| part.coverage));
         let mut rows: Vec<(String, JobRow)> = Vec::new();
         for (name, part) in parts {
@@ -40,6 +43,7 @@ pub(super) async fn run(
             total,
             coverage,
             absent: Vec::new(),
+            other_use,
         };
         let contexts = RowContexts::new(&names);
         Ok(rendered(args, options, &jobs, contexts, context).missing(missing))

@@ -217,6 +217,25 @@ impl Job {
             .sum()
     }
 
+    /// Returns the number of devices that the job still needs: those of pods without a node, and of
+    /// pods that were not created yet. Zero if the job has ended or is being deleted.
+    pub fn gpus_lacking(&self) -> GpuCount {
+        let has_ended = ["Complete", "Failed"]
+            .iter()
+            .any(|kind| self.conditions.contains_key(*kind));
+        if has_ended || self.deleting {
+            return GpuCount::ZERO;
+        }
+        let current = self.current_pods();
+        let missing = u64::from(self.pods_wanted).saturating_sub(current.len() as u64);
+        let unplaced = current
+            .iter()
+            .filter(|pod| !pod.holds() && !pod.ended())
+            .map(|pod| pod.gpus)
+            .sum::<GpuCount>();
+        unplaced + self.gpus_per_pod * missing
+    }
+
     /// Returns the start time of the first pod. `status.startTime` of a Job is set even while its
     /// pods wait, so it is not used.
     pub fn started_at(&self) -> Option<Timestamp> {
