@@ -74,6 +74,27 @@ pub(crate) async fn tail(connection: &Connection, job: &Job) -> Vec<LogLine> {
     tail_pod(connection, job, None, TAIL_LINES).await
 }
 
+/// Number of bytes at the start of a log in which to search for the first step.
+const HEAD_BYTES: usize = 256 * 1024;
+
+/// Reads the first log lines of rank 0. Returns none if the log is unreadable.
+pub(crate) async fn head(connection: &Connection, job: &Job) -> Vec<LogLine> {
+    let pods = job.current_pods();
+    let Some(pod) = pods.first() else {
+        return Vec::new();
+    };
+    let query = LogQuery {
+        container: pod.own_container().to_owned(),
+        head_bytes: Some(HEAD_BYTES),
+        ..LogQuery::default()
+    };
+    let log = connection
+        .logs()
+        .read(&job.namespace, &pod.name, &query)
+        .await;
+    log.unwrap_or_default().lines
+}
+
 /// Reads the last `lines` log lines of a pod, by default of rank 0. Returns none if the log is
 /// unreadable.
 pub(crate) async fn tail_pod(

@@ -198,11 +198,20 @@ fn the_remaining_time_follows_from_the_rate_of_the_progress() {
     );
     let described = scene.gpuctl(&["describe", "job", "a", "-o", "json"]).ok();
     assert!(described.json()["remaining"]["seconds"].is_u64());
+    let startup = &described.json()["startup"];
+    for stage in ["podsCreatedAt", "scheduledAt", "startedAt", "firstStepAt"] {
+        assert!(startup[stage].is_string(), "{stage}: {startup:#}");
+    }
+    assert!(startup["admittedAt"].is_null(), "no queue: {startup:#}");
     let text = scene.gpuctl(&["describe", "job", "a"]).ok().out;
     let line = text
         .lines()
         .find(|line| line.trim_start().starts_with("remaining "));
     assert!(line.is_some_and(|line| line.contains('–')), "{text}");
+    assert!(
+        text.contains("scheduled in ") && text.contains("first step "),
+        "{text}"
+    );
     let table = scene.gpuctl(&["get", "jobs"]).ok().out;
     assert!(
         table.lines().next().unwrap().ends_with("REMAINING"),

@@ -2,7 +2,8 @@
 
 use std::process::ExitCode;
 
-use futures::future::{join, join5};
+use futures::future::{join, join3, join5};
+use jiff::Timestamp;
 
 use crate::cli::jobs::describe::DescribeJob;
 use crate::context::Context;
@@ -10,9 +11,10 @@ use crate::lookup::LookupPurpose;
 use crate::observe::live::{self, JOB_QUANTITIES};
 use crate::observe::optional_metrics::OptionalMetrics;
 use crate::observe::past_jobs;
-use crate::observe::progress::{JobProgress, job_progress, tail};
+use crate::observe::progress::{JobProgress, head, job_progress, tail};
 use gpuctl_cluster::{Connection, Failure};
 use gpuctl_core::error::Error;
+use gpuctl_core::model::facts::startup::Startup;
 use gpuctl_core::model::{
     Autoscaler, Endpoint, GpuCount, Job, JobKind, State, Status, UnixSeconds,
 };
@@ -22,7 +24,7 @@ use gpuctl_core::stats::exporters::query;
 use gpuctl_core::stats::exporters::query::Pods;
 use gpuctl_core::stats::history::curves as history;
 use gpuctl_core::stats::history::curves::Lifetimes;
-use gpuctl_core::stats::logs::training;
+use gpuctl_core::stats::logs::{progress, training};
 use gpuctl_manifest::spec::masked;
 use gpuctl_prometheus::Window;
 use gpuctl_view::document;
@@ -58,14 +60,16 @@ pub(crate) async fn run(args: &DescribeJob, context: &Context) -> Result<ExitCod
         }
     };
     let log_figures = log_figures(&connection, &job, &state, context.now());
-    let (((progress, throughput), last_lines), events, objects, endpoints, work) = join5(
-        join(log_figures, last_lines_of_failed),
-        connection.events().for_job(&job),
-        connection.jobs().objects_of(&job),
-        endpoints(&connection, &job),
-        work,
-    )
-    .await;
+    let first_step = first_step(&connection, &job, &state);
+    let (((progress, throughput), last_lines, first_step_at), events, objects, endpoints, work) =
+        join5(
+            join3(log_figures, last_lines_of_failed, first_step),
+            connection.events().for_job(&job),
+            connection.jobs().objects_of(&job),
+            endpoints(&connection, &job),
+            work,
+        )
+        .await;
     let events = match events {
         Err(failure) if failure.is_forbidden() => {
             context
@@ -76,11 +80,13 @@ pub(crate) async fn run(args: &DescribeJob, context: &Context) -> Result<ExitCod
         events => events?,
     };
     let (objects, (addresses, autoscaler), work) = (objects?, endpoints?, work?);
+    let startup = Startup::new(&job, &events, first_step_at);
     let description = gpuctl_view::jobs::description::Description {
         job,
         state,
         progress: progress.as_ref().map(|progress| progress.percent),
         remaining: progress.and_then(|progress| progress.remaining),
+        startup,
         events,
         objects,
         addresses,
@@ -101,7 +107,7 @@ async fn log_figures(
     connection: &Connection,
     job: &Job,
     state: &State,
-    now: jiff::Timestamp,
+    now: Timestamp,
 ) -> (Option<JobProgress>, Option<String>) {
     let is_training = job.kind == JobKind::Training;
     if state.status != Status::Running || !(is_training || job.kind == JobKind::Inference) {
@@ -112,6 +118,19 @@ async fn log_figures(
     (
         job_progress(job, &lines, now).filter(|_| is_training),
         training::throughput(texts),
+    )
+}
+
+/// Reads when a running training logged its first step.
+async fn first_step(connection: &Connection, job: &Job, state: &State) -> Option<Timestamp> {
+    if state.status != Status::Running || job.kind != JobKind::Training {
+        return None;
+    }
+    let lines = head(connection, job).await;
+    progress::first_step(
+        lines
+            .iter()
+            .filter_map(|line| Some((line.at?, line.text.as_str()))),
     )
 }
 
@@ -153,7 +172,7 @@ const STEP_SECONDS: i64 = 60;
 const MIN_AXIS_SECONDS: i64 = 300;
 
 /// Returns the window of the curve, and the number of seconds in it during which the job ran.
-fn curve_window(job: &Job, now: jiff::Timestamp) -> (Window, i64) {
+fn curve_window(job: &Job, now: Timestamp) -> (Window, i64) {
     // The curve of a new job covers only the job's runtime.
     let run_seconds = job
         .started_at()
@@ -197,7 +216,7 @@ async fn work(
         return Ok(None);
     };
     let readings = live::job_readings(&reading, std::iter::once(job));
-    let milliseconds = |time: Option<jiff::Timestamp>| time.map(jiff::Timestamp::as_millisecond);
+    let milliseconds = |time: Option<Timestamp>| time.map(Timestamp::as_millisecond);
     let lifetimes: Lifetimes = job
         .pods
         .iter()

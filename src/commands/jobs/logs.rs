@@ -318,6 +318,7 @@ fn log_query(args: &Logs, job: &Job, since: Option<Duration>) -> LogQuery {
         // own pods.
         previous: args.previous && job.kind.serves(),
         most_bytes: None,
+        head_bytes: None,
     }
 }
 

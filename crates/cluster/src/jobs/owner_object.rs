@@ -101,6 +101,15 @@ impl OwnerStatus<'_> {
             .collect()
     }
 
+    /// Returns when a Job that had been suspended was resumed.
+    fn resumed_at(&self) -> Option<Timestamp> {
+        let suspended = self
+            .conditions
+            .iter()
+            .find(|condition| condition.kind == "Suspended" && condition.status == "False");
+        suspended?.last_transition_time
+    }
+
     fn finished_at(&self) -> Option<Timestamp> {
         let failed = self
             .conditions
@@ -178,6 +187,7 @@ impl WireOwner<'_> {
             start_failure: None,
             eviction: None,
             finished_at: self.status.finished_at(),
+            resumed_at: self.status.resumed_at(),
             deleting: meta.deletion_timestamp.is_some(),
             suspended,
             queue: label(KUEUE_QUEUE).or_else(|| annotation(VOLCANO_QUEUE)),

@@ -37,6 +37,8 @@ pub struct LogQuery {
     pub since: Option<Duration>,
     /// Reads the log of the run before the container's last restart.
     pub previous: bool,
+    /// Number of bytes to read from the start of the log.
+    pub head_bytes: Option<usize>,
     /// Maximum number of bytes to keep, for logs that share memory. Defaults to `MOST_BYTES`.
     pub most_bytes: Option<usize>,
 }
@@ -80,6 +82,9 @@ impl LogsApi<'_> {
         }
         if query.previous {
             parameters.push(("previous", "true".to_owned()));
+        }
+        if let Some(bytes) = query.head_bytes {
+            parameters.push(("limitBytes", bytes.to_string()));
         }
         // The API server rejects `sinceTime` together with `sinceSeconds`.
         match since {

@@ -72,6 +72,9 @@ impl WirePod<'_> {
             phase,
             deleting: self.metadata.deletion_timestamp.is_some(),
             created_at: self.metadata.creation_timestamp,
+            scheduled_at: condition("PodScheduled")
+                .filter(|condition| condition.holds())
+                .and_then(|condition| condition.last_transition_time),
             started_at: status.started_at(),
             ended_at: ends.max(),
             ready: condition("Ready").is_some_and(Condition::holds),

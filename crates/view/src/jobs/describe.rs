@@ -11,6 +11,7 @@ use super::description::{Description, pod_figures};
 use super::events::recent;
 use super::pods;
 use super::remaining::RemainingTime;
+use super::startup;
 use crate::TextStyle;
 use crate::format::chart::{ChartFrame, chart};
 use crate::format::coverage;
@@ -26,6 +27,7 @@ pub fn text(description: &Description, style: TextStyle, now: Timestamp) -> Stri
     add_work(&mut lines, description, style);
     add_access(&mut lines, description);
     add_times(&mut lines, job, now);
+    lines.add_known("start-up", startup::text(&description.startup));
     add_conditions(&mut lines, job);
     lines.add("objects", description.objects.join(", "));
     let mut text = lines.into_text();

@@ -4,6 +4,7 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use gpuctl_core::model::facts::startup::Startup;
 use gpuctl_core::model::values::quantity;
 use gpuctl_core::model::{Autoscaler, Endpoint, Event, Figures, Job, Pod, Point, Readings, State};
 use gpuctl_core::model::{GpuCount, Percent, Watts};
@@ -14,6 +15,7 @@ use super::events::EventDocument;
 use super::pods;
 use super::pods::PodDocument;
 use super::remaining::RemainingTime;
+use super::startup::StartupItem;
 use crate::format::coverage::{Coverage, memory_of, rounded};
 
 /// The facts about a job that `describe job` shows.
@@ -24,6 +26,7 @@ pub struct Description {
     /// In percent.
     pub progress: Option<Percent>,
     pub remaining: Option<Remaining>,
+    pub startup: Startup,
     /// Oldest first.
     pub events: Vec<Event>,
     /// KIND/NAME of the job's objects except its pods.
@@ -83,6 +86,7 @@ pub struct JobDescription<'a> {
     created_at: Option<Timestamp>,
     started_at: Option<Timestamp>,
     finished_at: Option<Timestamp>,
+    startup: StartupItem,
     k8s_resources: KubernetesResources<'a>,
     addresses: Vec<AddressDocument<'a>>,
     autoscaling: Option<AutoscalingDocument<'a>>,
@@ -208,6 +212,7 @@ pub fn document(description: &Description) -> JobDescription<'_> {
         created_at: job.created_at,
         started_at: job.started_at(),
         finished_at: job.ended_at(),
+        startup: StartupItem::from(&description.startup),
         k8s_resources: kubernetes_resources(job, objects),
         addresses: addresses.iter().map(address).collect(),
         autoscaling: autoscaler.as_ref().map(autoscaling),

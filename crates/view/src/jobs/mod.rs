@@ -20,6 +20,7 @@ pub mod scaled;
 pub mod secret;
 pub mod specification;
 pub mod start;
+mod startup;
 pub mod waited;
 pub mod why;
 pub mod why_list;

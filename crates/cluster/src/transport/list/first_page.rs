@@ -3,11 +3,12 @@
 use std::cell::Cell;
 
 use super::{PAGE, Page, PageHead, PagedList};
+use crate::transport::protobuf;
 use crate::transport::refusal::unreadable;
 use crate::{Connection, Failure};
 
 impl Connection {
-    /// Reads at most 500 objects as JSON, and returns whether there are more.
+    /// Reads at most 500 objects, and returns whether there are more.
     pub(crate) async fn first_page(
         &self,
         path: &str,
@@ -17,12 +18,12 @@ impl Connection {
         let list = PagedList {
             path,
             parameters,
-            message: None,
+            message: protobuf::list_of(path),
         };
         let answer = self.page(list, "", PAGE, &Cell::default()).await?;
         let page = Page {
             bytes: &answer.body,
-            message: None,
+            message: list.message.filter(|_| answer.is_protobuf),
             path,
         };
         let has_more = page

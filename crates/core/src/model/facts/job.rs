@@ -76,6 +76,8 @@ pub struct Job {
     pub source: Option<String>,
     pub created_at: Option<Timestamp>,
     pub finished_at: Option<Timestamp>,
+    /// When the Job was last resumed. Kueue resumes a Job to admit it.
+    pub resumed_at: Option<Timestamp>,
     pub deleting: bool,
     /// True if a user or Kueue paused the job: its Job is suspended, or its service or notebook is
     /// scaled to 0.

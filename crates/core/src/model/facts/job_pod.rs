@@ -44,6 +44,8 @@ pub struct Pod {
     pub phase: PodPhase,
     pub deleting: bool,
     pub created_at: Option<Timestamp>,
+    /// When the scheduler assigned a node to the pod.
+    pub scheduled_at: Option<Timestamp>,
     /// Start time of the first container.
     pub started_at: Option<Timestamp>,
     /// End time of the container that terminated last.

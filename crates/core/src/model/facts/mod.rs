@@ -25,6 +25,7 @@ pub(crate) mod registered;
 pub mod resource;
 pub mod service;
 pub(crate) mod serving;
+pub mod startup;
 pub mod state;
 pub(crate) mod training;
 pub mod unit;

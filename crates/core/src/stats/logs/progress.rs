@@ -183,6 +183,12 @@ fn mentions_step(line: &str) -> bool {
     STEPS.is_match(line) || line.rsplit('\r').any(|part| bar.is_match(part))
 }
 
+/// Returns the time of the first line that mentions a step.
+pub fn first_step<'a>(lines: impl Iterator<Item = (Timestamp, &'a str)>) -> Option<Timestamp> {
+    let mut steps = lines.filter(|(_, line)| mentions_step(line));
+    steps.next().map(|(time, _)| time)
+}
+
 /// Computes the interval between lines that mention a step, or returns `None` if there are fewer
 /// than three.
 pub fn cadence<'a>(lines: impl Iterator<Item = (Timestamp, &'a str)>) -> Option<Cadence> {
