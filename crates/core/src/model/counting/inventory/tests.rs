@@ -400,7 +400,7 @@ fn a_reservation_holds_a_whole_gpu_that_its_pods_share() {
 }
 
 #[test]
-fn free_units_need_cpu_and_memory_on_their_node() {
+fn free_units_need_cpu_and_memory_for_one_container_on_their_node() {
     let nodes = |cpu: &str, memory: &str| {
         let resources = [("nvidia.com/gpu", "8"), ("cpu", cpu), ("memory", memory)];
         vec![host("a", &[A100], &resources)]
@@ -413,16 +413,18 @@ fn free_units_need_cpu_and_memory_on_their_node() {
         ..pod("holder", "a", &[("nvidia.com/gpu", 2)])
     };
     let consumers = Consumers::from_iter([holder]);
-    // (free, stranded) of the 6 GPUs that the pod does not hold, at 100m and 256Mi each.
+    // (free, stranded) of the 6 GPUs that the pod does not hold. A container with any number of them
+    // needs 100m and 256Mi.
     let units = |cpu: &str, memory: &str| {
         let gpus = Inventory::new(nodes(cpu, memory), Some(&consumers), &[]).gpus();
         (gpus.free(), gpus.stranded())
     };
     // 57 CPUs and 252Gi remain.
     assert_eq!(units("64", "256Gi"), (Some(6), Some(0)));
-    // 200m CPU remain, which is enough for 2 GPUs.
-    assert_eq!(units("7200m", "256Gi"), (Some(2), Some(4)));
-    // 512Mi remain, which is enough for 2 GPUs. 255Mi are not enough for any.
-    assert_eq!(units("64", "4608Mi"), (Some(2), Some(4)));
+    // 100m and 99m CPU remain.
+    assert_eq!(units("7100m", "256Gi"), (Some(6), Some(0)));
+    assert_eq!(units("7099m", "256Gi"), (Some(0), Some(6)));
+    // 256Mi and 255Mi remain.
+    assert_eq!(units("64", "4352Mi"), (Some(6), Some(0)));
     assert_eq!(units("64", "4351Mi"), (Some(0), Some(6)));
 }
