@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use super::*;
 use crate::model::counting::consumer::MachineRequests;
-use crate::model::{GpuCount, HostCondition, Node, NodeHealth, Taint};
+use crate::model::{GpuCount, HostCondition, Node, NodeHealth, Reading, Readings, Taint};
 
 fn host(name: &str, labels: &[(&str, &str)], resources: &[(&str, &str)]) -> NodeDetails {
     let map = |pairs: &[(&str, &str)]| {
@@ -397,6 +397,52 @@ fn a_reservation_holds_a_whole_gpu_that_its_pods_share() {
         .map(|holder| (&*holder.pod, holder.gpus.0, holder.shares_whole))
         .collect();
     assert_eq!(holders, [("x", 0, true), ("y", 0, true)]);
+}
+
+#[test]
+fn pods_of_a_reservation_or_claim_on_one_device_do_not_make_shares_of_all() {
+    // One of the 8 GPUs has no series. Two pods are on the first one.
+    let reading = |index| Reading {
+        node: "a".to_owned(),
+        index,
+        holders: match index {
+            0 => ["x", "y"]
+                .map(|pod| ("ns".to_owned(), pod.to_owned()))
+                .to_vec(),
+            _ => Vec::new(),
+        },
+        ..Reading::default()
+    };
+    let measured = |consumers: Vec<Consumer>, may_be_claimed| {
+        let node = NodeDetails {
+            may_be_claimed,
+            ..host("a", &[A100], &[("nvidia.com/gpu", "8")])
+        };
+        let consumers = Consumers::from_iter(consumers);
+        let mut inventory = Inventory::new(vec![node], Some(&consumers), &[]);
+        inventory.measure(&Readings::new((0..7).map(reading).collect(), 7, 0, 0));
+        let node = &inventory.hosts[0];
+        (node.gpus.total, node.slices.contains_key("gpu.shared"))
+    };
+    let in_group = |name: &str, namespace: &str, devices: &[(&str, u64)]| Consumer {
+        namespace: namespace.into(),
+        gpu_groups: vec!["group-1".into()],
+        ..pod(name, "a", devices)
+    };
+    let reserved = vec![
+        in_group(
+            "gpu-reservation-a",
+            "kai-resource-reservation",
+            &[("nvidia.com/gpu", 1)],
+        ),
+        in_group("x", "ns", &[]),
+        in_group("y", "ns", &[]),
+    ];
+    assert_eq!(measured(reserved, false), (8, false));
+    let gpu = |name| pod(name, "a", &[("nvidia.com/gpu", 1)]);
+    assert_eq!(measured(vec![gpu("x"), gpu("y")], true), (8, false));
+    // Two pods with a unit each are on the same device.
+    assert_eq!(measured(vec![gpu("x"), gpu("y")], false), (0, true));
 }
 
 #[test]
