@@ -86,7 +86,7 @@ fn has_gke_partition(node: &Node) -> bool {
         .is_some_and(|profile| !profile.is_empty())
 }
 
-/// Strategy by which the device plugin names instances: `none`, `single` or `mixed`.
+/// How the device plugin names instances: `none`, `single` or `mixed`.
 const MIG_STRATEGY: &str = "nvidia.com/mig.strategy";
 
 #[cfg(test)]

@@ -20,7 +20,7 @@ fn series(job: &str, labels: &[(&str, &str)], minutes: std::ops::Range<i64>) -> 
     }
 }
 
-/// Reads an hour in which a pod reserves a GPU for a group. The members of the group come from
+/// Reads an hour in which a pod reserves a GPU for a group. The series of the members come from
 /// another job of kube-state-metrics than the requests. Returns the namespace of each allocation,
 /// and its GPU-hours: held, and possibly held.
 fn held(
@@ -82,7 +82,7 @@ fn pods_that_share_a_reserved_gpu_may_come_from_another_job() {
         held(0..60, &[("a", 0..60), ("b", 0..30)]),
         [hours("a", 0.5), hours("b", 0.25)]
     );
-    // Nothing uses the GPU after half an hour, so the other job has no more samples.
+    // The GPU is free after half an hour, and then the other job exports no samples.
     assert_eq!(held(0..30, &[("a", 0..30)]), [hours("a", 0.25)]);
     // The members were there on another day.
     let past = -600..-540;
