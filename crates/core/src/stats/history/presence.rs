@@ -251,7 +251,7 @@ impl Presence {
         (0..slots).any(|slot| self.is_possible(slot) && other.is_possible(slot))
     }
 
-    /// Removes unseen slots in which none of the `needed` objects can have existed.
+    /// Removes unseen slots without any of the `needed` objects.
     pub(crate) fn limit_unseen(&mut self, needed: &[&Self]) {
         for (slot, unseen) in self.unseen.iter_mut().enumerate() {
             *unseen &= needed.iter().any(|other| other.is_possible(slot));

@@ -20,7 +20,7 @@ fn series(job: &str, labels: &[(&str, &str)], minutes: std::ops::Range<i64>) -> 
     }
 }
 
-/// Reads an hour in which a pod reserves a GPU for a group. The series of the members come from
+/// Reads an hour in which a pod reserves a GPU for a group. The series of the group come from
 /// another job of kube-state-metrics than the requests. Returns the namespace of each allocation,
 /// and its GPU-hours: held, and possibly held.
 fn held(
