@@ -148,18 +148,18 @@ fn free_reports_blocks_gangs_and_stranded_gpus() {
 fn free_gpus_of_a_node_without_cpu_are_stranded_in_every_list() {
     let scene = Scene::new("tight");
     cluster().add_nodes(&[in_pool(node("tight-a", Some(A100), &[(GPU, 8)]), "tight")]);
-    let mut full = pod("preprocess", "tight-a", &json!({"cpu": "95800m"}));
+    let mut full = pod("preprocess", "tight-a", &json!({"cpu": "95950m"}));
     full["metadata"]["namespace"] = json!("tight");
     scene.admin.apply(&full);
     let read = |command: &[&str]| -> Value {
         let run = scene.gpuctl(&[command, &["-o", "json"]].concat()).ok();
         run.json()
     };
-    // 200m of 96 CPUs remain. A GPU needs 100m, so 2 of 8 GPUs are free and 6 are stranded.
+    // 50m of 96 CPUs remain. A container needs 100m, so all 8 GPUs are stranded.
     let list = ["get", "nodes", "--pool", "tight"];
-    eventually("2 GPUs are free", Duration::from_secs(30), || {
+    eventually("no GPU is free", Duration::from_secs(30), || {
         let nodes = read(&list);
-        if nodes["items"][0]["gpuFree"] == 2 {
+        if nodes["items"][0]["gpuFree"] == 0 {
             Ok(())
         } else {
             Err(nodes)
@@ -170,20 +170,20 @@ fn free_gpus_of_a_node_without_cpu_are_stranded_in_every_list() {
     for item in [&read(&list)["items"][0], &described["resources"], &pool] {
         assert_eq!(
             ["gpuUsable", "gpuUsed", "gpuFree", "gpuStranded"].map(|field| item[field].as_u64()),
-            [Some(8), Some(0), Some(2), Some(6)],
+            [Some(8), Some(0), Some(0), Some(8)],
             "{item:#}"
         );
     }
     let text = scene.gpuctl(&["describe", "node", "tight-a"]).ok().out;
     assert!(
-        text.contains("0 held, 2 free, 6 without CPU or memory"),
+        text.contains("0 held, 0 free, 8 without CPU or memory"),
         "{text}"
     );
     // `free` asks for the same CPU here, and finds the same GPUs.
     let group = &free(&scene, &["--cpu", "100m", "--memory", "256Mi"])["items"][0];
     assert_eq!(
         (&group["gpuFree"], &group["gpuStranded"]),
-        (&json!(2), &json!(6)),
+        (&json!(0), &json!(8)),
         "{group:#}"
     );
 }

@@ -92,23 +92,34 @@ impl PoolUse {
     }
 
     /// Returns the pool's state, which is `active` if all nodes accept jobs, and `degraded` if only
-    /// some do. Returns `None` if the nodes are hidden from the user.
+    /// some do. If none does, the state is that of the healthiest node, where a tainted node counts
+    /// as `maintaining`. Returns `None` if the nodes are hidden from the user.
     pub(crate) fn status(&self) -> Option<&'static str> {
         let any = |health: NodeHealth| self.hosts.iter().any(|host| host.health == health);
-        if self.hosts.is_empty() {
+        let (usable, nodes) = (self.nodes_usable(), self.hosts.len());
+        if nodes == 0 {
             return Some("empty");
         }
-        if self.nodes_usable() < self.hosts.len() && any(NodeHealth::Active) {
+        // A copy of nodes without their health does not show whether they are ready.
+        let is_readable = self
+            .hosts
+            .iter()
+            .any(|host| host.health != NodeHealth::Unknown);
+        if is_readable && 0 < usable && usable < nodes {
             return Some("degraded");
         }
-        [
+        let best = [
             NodeHealth::Active,
             NodeHealth::Unknown,
             NodeHealth::Maintaining,
             NodeHealth::Faulty,
         ]
         .into_iter()
-        .find(|health| any(*health))?
+        .find(|health| any(*health))?;
+        match best {
+            NodeHealth::Active if usable == 0 => NodeHealth::Maintaining,
+            best => best,
+        }
         .known_word()
     }
 }

@@ -8,12 +8,13 @@ use jiff::{SignedDuration, Timestamp};
 
 use gpuctl_core::model::contract::rights;
 use gpuctl_core::model::contract::rights::Task;
+use gpuctl_core::model::facts::condition::HostCondition;
 use gpuctl_core::model::facts::work_pod::{PodSums, WorkPod};
 use gpuctl_core::model::facts::workload::{OwnerObject, WorkloadState};
 use gpuctl_core::model::{
     Count, Event, Figures, GpuCount, Job, JobKind, Mebibytes, Node, NodeDetails, NodeHealth,
     NodeUsage, Percent, PoolDefinition, Preemption, Queue, QueueSystem, QuotaUse, Reading, State,
-    Workload,
+    Taint, Workload,
 };
 use gpuctl_core::stats::logs::remaining::Remaining;
 use gpuctl_core::stats::score::selection::Scored;
@@ -225,9 +226,9 @@ fn pools_fit() {
 }
 
 #[test]
-fn a_pool_with_unusable_nodes_is_degraded() {
-    let status = |healths: &[NodeHealth]| {
-        let hosts = healths.iter().map(|health| node("n", Some(0), *health));
+fn a_pool_is_degraded_if_some_but_not_all_nodes_accept_pods() {
+    let status = |hosts: &[&NodeUsage]| {
+        let hosts = hosts.iter().map(|host| (*host).clone());
         let pool = PoolUse {
             name: "pool".to_owned(),
             hosts: hosts.collect(),
@@ -238,11 +239,35 @@ fn a_pool_with_unusable_nodes_is_degraded() {
         };
         pool.status().unwrap()
     };
-    let (open, cordoned) = (NodeHealth::Active, NodeHealth::Maintaining);
+    let open = node("n", Some(0), NodeHealth::Active);
+    let cordoned = node("n", Some(0), NodeHealth::Maintaining);
+    // A node with a lost device accepts new pods, and a node that is not ready does not.
+    let lost = node("n", Some(0), NodeHealth::Faulty);
+    let mut not_ready = lost.clone();
+    not_ready.details.conditions.push(HostCondition {
+        kind: "Ready".to_owned(),
+        status: "False".to_owned(),
+        ..HostCondition::default()
+    });
+    let mut tainted = open.clone();
+    tainted.details.node.taints.push(Taint {
+        key: "team".to_owned(),
+        value: None,
+        effect: "NoSchedule".to_owned(),
+    });
     // One of three nodes accepts new pods.
-    assert_eq!(status(&[open, cordoned, cordoned]), "degraded");
-    assert_eq!(status(&[open, open]), "active");
-    assert_eq!(status(&[cordoned, cordoned]), "maintaining");
+    assert_eq!(status(&[&open, &cordoned, &cordoned]), "degraded");
+    assert_eq!(status(&[&lost, &cordoned]), "degraded");
+    assert_eq!(status(&[&open, &tainted]), "degraded");
+    assert_eq!(status(&[&open, &open]), "active");
+    assert_eq!(status(&[&open, &lost]), "active");
+    // No node accepts new pods.
+    assert_eq!(status(&[&cordoned, &cordoned]), "maintaining");
+    assert_eq!(status(&[&tainted, &tainted]), "maintaining");
+    assert_eq!(status(&[&tainted, &cordoned]), "maintaining");
+    assert_eq!(status(&[&tainted, &not_ready]), "maintaining");
+    assert_eq!(status(&[&not_ready, &not_ready]), "faulty");
+    assert_eq!(status(&[&not_ready, &cordoned]), "maintaining");
 }
 
 #[test]

@@ -112,10 +112,10 @@ impl Count {
         self.free = self.free.map(|_| 0);
     }
 
-    /// Limits the free units to those for which the node has CPU and memory.
-    pub(crate) fn starve(&mut self, most: u64) {
-        self.starved = self.free.map(|free| free.saturating_sub(most));
-        self.free = self.free.map(|free| free.min(most));
+    /// Marks the free units as those of a node without CPU or memory for a job.
+    pub(crate) fn starve(&mut self) {
+        self.starved = self.free;
+        self.free = self.free.map(|_| 0);
     }
 
     /// Adds a device that a DRA driver offers. A lost device can be held.
@@ -191,12 +191,12 @@ mod tests {
 
     #[test]
     fn units_without_cpu_or_memory_are_not_free() {
-        // Pods hold 3 of 8 GPUs, and the node has CPU for 2 more: 8 = 3 + 2 + 3.
+        // Pods hold 3 of 8 GPUs, and the node has no CPU for more: 8 = 3 + 0 + 5.
         let mut node = Count::usable_units(8, Some(3));
-        node.starve(2);
+        node.starve();
         assert_eq!(
             (node.free(), node.starved(), node.unheld(), node.stranded()),
-            (Some(2), Some(3), Some(5), Some(3))
+            (Some(0), Some(5), Some(5), Some(5))
         );
         // A cordoned node with 8 free GPUs strands 8 more.
         let mut closed = Count::usable_units(8, Some(0));
@@ -204,10 +204,10 @@ mod tests {
         node.add(closed);
         assert_eq!(
             (node.usable(), node.free(), node.starved(), node.stranded()),
-            (8, Some(2), Some(3), Some(11))
+            (8, Some(0), Some(5), Some(13))
         );
         let mut unknown = Count::usable_units(8, None);
-        unknown.starve(2);
+        unknown.starve();
         assert_eq!((unknown.free(), unknown.stranded()), (None, None));
     }
 }

@@ -97,11 +97,10 @@ fn with_stranded_units(mut usage: NodeUsage) -> NodeUsage {
     if closed(&usage).is_some() {
         usage.gpus.close();
         usage.slices.values_mut().for_each(Count::close);
-    } else if let Some((by_cpu, by_memory)) = HostPerGpu::SMALLEST.units_on(&usage) {
-        let most = by_cpu.min(by_memory);
-        usage.gpus.starve(most);
-        let slices = usage.slices.values_mut();
-        slices.for_each(|count| count.starve(most));
+    } else if let Some((0, _) | (_, 0)) = HostPerGpu::SMALLEST.units_on(&usage) {
+        // The request is that of a container, which may hold all free units of the node.
+        usage.gpus.starve();
+        usage.slices.values_mut().for_each(Count::starve);
     }
     usage
 }

@@ -9,7 +9,7 @@ use super::node_usage::NodeUsage;
 use crate::model::facts::exported_instances::ExportedInstances;
 use crate::model::facts::gpu::GpuType;
 use crate::model::facts::host::NodeHealth;
-use crate::model::facts::reading::{Figures, Reading, Readings};
+use crate::model::facts::reading::{Figures, PodKey, Reading, Readings};
 use crate::model::values::units::GpuCount;
 
 impl Inventory {
@@ -43,11 +43,21 @@ impl NodeUsage {
         if self.gpus.total == 0 || !self.slices.is_empty() {
             return;
         }
+        let shares_whole = |(namespace, pod): &PodKey| {
+            let mut holders = self.holders.iter();
+            holders.any(|holder| {
+                holder.shares_whole && *holder.namespace == **namespace && *holder.pod == **pod
+            })
+        };
         let mut instances = ExportedInstances::default();
         for reading in readings {
             let device = reading.index.to_string();
             instances.add(&device, reading.slice.as_ref());
-            instances.add_holders(&device, &reading.holders);
+            // Pods of a reservation or of a claim share a whole device, so they prove nothing.
+            let is_whole = self.details.may_be_claimed || reading.holders.iter().any(shares_whole);
+            if !is_whole {
+                instances.add_holders(&device, &reading.holders);
+            }
         }
         let model = readings
             .iter()

@@ -31,8 +31,8 @@ pub struct HostPerGpu {
 }
 
 impl HostPerGpu {
-    /// The smallest request of a job in a namespace with a quota: the LimitRange that gpuctl creates
-    /// with a quota sets it.
+    /// The smallest request of a container, with any number of GPUs, in a namespace with a quota.
+    /// The LimitRange that gpuctl creates with a quota sets it as the default for each container.
     pub(super) const SMALLEST: Self = Self {
         cpu_milli: 100,
         memory_bytes: 256 << 20,

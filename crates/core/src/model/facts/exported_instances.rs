@@ -7,10 +7,11 @@ use super::fractions::counted_fraction;
 use super::gpu::GpuType;
 use super::part::Part;
 use super::reading::PodKey;
+use crate::model::values::series::Point;
 
 /// Devices and instances of one node in the series of exporters.
 #[derive(Clone, Debug, Default)]
-pub struct ExportedInstances {
+pub struct ExportedInstances<'s> {
     /// Devices without instances.
     whole: BTreeSet<String>,
     /// Partitioned devices.
@@ -18,15 +19,24 @@ pub struct ExportedInstances {
     /// Instances as (device, number).
     instances: BTreeSet<(String, u32)>,
     kinds: BTreeSet<String>,
-    /// First and last sample of each pod on a device, in Unix milliseconds.
-    pods: BTreeMap<String, BTreeMap<PodKey, (i64, i64)>>,
+    /// Samples of the series that name a pod, by device.
+    pods: BTreeMap<String, Vec<(PodKey, &'s [Point])>>,
 }
 
 /// Time in milliseconds for which two pods must be on a device. Replicas of an exporter can report
 /// the end of one pod after the start of the next.
 const SHARED_TIME: i64 = 60_000;
 
-impl ExportedInstances {
+/// Samples of a pod that holds a device now. Only their times count.
+const NOW: &[Point] = &[
+    Point { at: 0, value: 0.0 },
+    Point {
+        at: SHARED_TIME,
+        value: 0.0,
+    },
+];
+
+impl<'s> ExportedInstances<'s> {
     /// Adds a device or an instance as (kind, number). `device` identifies the device on its node.
     pub fn add(&mut self, device: &str, slice: Option<&(String, u32)>) {
         let Some((kind, number)) = slice else {
@@ -38,17 +48,16 @@ impl ExportedInstances {
         self.kinds.insert(kind.clone());
     }
 
-    /// Adds a pod that a device's series name from `first` to `last`, in Unix milliseconds.
-    pub fn add_pod(&mut self, device: &str, pod: PodKey, first: i64, last: i64) {
+    /// Adds the samples of a device's series that names a pod, in ascending order.
+    pub fn add_pod(&mut self, device: &str, pod: PodKey, samples: &'s [Point]) {
         let pods = self.pods.entry(device.to_owned()).or_default();
-        let (start, end) = pods.entry(pod).or_insert((first, last));
-        (*start, *end) = ((*start).min(first), (*end).max(last));
+        pods.push((pod, samples));
     }
 
     /// Adds the pods that hold a device now.
     pub fn add_holders(&mut self, device: &str, holders: &[PodKey]) {
         for holder in holders {
-            self.add_pod(device, holder.clone(), 0, SHARED_TIME);
+            self.add_pod(device, holder.clone(), NOW);
         }
     }
 
@@ -83,17 +92,16 @@ impl ExportedInstances {
     /// missing.
     fn share(&self, units: u64) -> Option<Part> {
         let devices = self.whole.len() as u64;
-        let is_shared = self.pods.values().any(|pods| {
-            let spans: Vec<(i64, i64)> = pods.values().copied().collect();
-            let overlaps = |(place, one): (usize, &(i64, i64))| {
-                let later = spans[place + 1..].iter();
-                later
-                    .map(|other| one.1.min(other.1) - one.0.max(other.0))
-                    .any(|overlap| overlap >= SHARED_TIME)
-            };
-            spans.iter().enumerate().any(overlaps)
-        });
-        (devices > 0 && units > devices && is_shared)
+        let is_shared = || {
+            self.pods.values().any(|pods| {
+                let shares = |(place, (pod, samples)): (usize, &(PodKey, &[Point]))| {
+                    let mut later = pods[place + 1..].iter();
+                    later.any(|(other, others)| other != pod && are_together(samples, others))
+                };
+                pods.iter().enumerate().any(shares)
+            })
+        };
+        (devices > 0 && units > devices && is_shared())
             .then(|| Part::share(devices as f64 / units as f64))
     }
 
@@ -122,6 +130,30 @@ impl ExportedInstances {
         });
         (is_all || is_product).then_some(name)
     }
+}
+
+/// Returns true if two series have the same times for [`SHARED_TIME`]. A sample of only one of them
+/// ends the common time: one pod can be on a device before and after another, as pods of a
+/// StatefulSet that keep their names.
+fn are_together(one: &[Point], other: &[Point]) -> bool {
+    let (mut ones, mut others) = (one.iter().peekable(), other.iter().peekable());
+    let mut since = None;
+    while let (Some(a), Some(b)) = (ones.peek(), others.peek()) {
+        if a.at == b.at {
+            if a.at - *since.get_or_insert(a.at) >= SHARED_TIME {
+                return true;
+            }
+            ones.next();
+            others.next();
+            continue;
+        }
+        since = None;
+        match a.at < b.at {
+            true => ones.next(),
+            false => others.next(),
+        };
+    }
+    false
 }
 
 #[cfg(test)]
@@ -177,20 +209,27 @@ mod tests {
             "each partition has its own number"
         );
     }
+    fn each_minute(minutes: std::ops::RangeInclusive<i64>) -> Vec<Point> {
+        let point = |minute| Point {
+            at: minute * 60_000,
+            value: 1.0,
+        };
+        minutes.map(point).collect()
+    }
+
     #[test]
     fn more_units_than_devices_are_shares_if_pods_share_a_device() {
-        let minutes = |count: i64| count * 60_000;
-        let node = |devices: u64, pods: &[(&str, i64, i64)]| {
+        fn node(devices: u64, pods: &[(&str, i64, i64)]) -> ExportedInstances<'static> {
             let mut exported = ExportedInstances::default();
             for device in 0..devices {
                 exported.add(&device.to_string(), None);
             }
             for (pod, first, last) in pods {
                 let pod = ("ns".to_owned(), (*pod).to_owned());
-                exported.add_pod("0", pod, minutes(*first), minutes(*last));
+                exported.add_pod("0", pod, each_minute(*first..=*last).leak());
             }
             exported
-        };
+        }
         let share = |exported: &ExportedInstances, units| {
             let part = exported.part(units, None)?;
             assert_eq!((part.name.as_str(), part.instance), ("gpu.shared", false));
@@ -204,6 +243,18 @@ mod tests {
         assert_eq!(share(&node(1, &together), 1), None, "as many as devices");
         // One pod follows the other, and replicas of the exporter overlap by seconds.
         assert_eq!(share(&node(1, &[("a", 0, 30), ("b", 30, 60)]), 4), None);
+        // A pod with a stable name is on the device before and after another one.
+        let between = [("a", 0, 20), ("b", 20, 40), ("a", 40, 60)];
+        assert_eq!(share(&node(1, &between), 4), None);
+        let gap = [each_minute(0..=20), each_minute(40..=60)].concat();
+        let mut returned = node(1, &[("b", 20, 40)]);
+        returned.add_pod("0", ("ns".to_owned(), "a".to_owned()), gap.leak());
+        assert_eq!(share(&returned, 4), None);
+        // Both came back together.
+        let again = [("a", 0, 20), ("b", 20, 60), ("a", 50, 60)];
+        assert_eq!(share(&node(1, &again), 4), Some(0.25));
+        // Two series of one pod.
+        assert_eq!(share(&node(1, &[("a", 0, 60), ("a", 0, 60)]), 4), None);
         // Series of some devices are missing.
         assert_eq!(share(&node(1, &[("a", 0, 60)]), 8), None);
         assert_eq!(share(&node(4, &[]), 8), None);

@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use super::evidence::{GKE_CLIENTS, GKE_COUNT, GKE_PARTITION, GPU_COUNT, INTEL_COUNT, number};
-use super::gpu::{HAMI_REGISTER, REPLICAS_LABEL};
+use super::evidence::{
+    COUNT, GKE_CLIENTS, GKE_COUNT, GKE_PARTITION, GPU_COUNT, INTEL_COUNT, MIG, REPLICAS, number,
+};
+use super::gpu::{HAMI_REGISTER, REPLICAS_LABEL, mig_profile};
 use super::node::Node;
-use super::unit::unit;
+use super::unit::{RENAMED, unit};
 use crate::model::values::quantity;
 
 /// Derives the number of units from labels if the kubelet reports a capacity of 0. Some minutes
@@ -25,7 +27,12 @@ pub(super) fn promised_units(
     if is_replaced || quantity::units(capacity.get(resource)?)? > 0 {
         return None;
     }
+    if let Some(profile) = mig_profile(resource) {
+        return promised_instances(node, capacity, profile);
+    }
     match resource {
+        // The label counts all boards, and those with instances offer no whole devices.
+        "nvidia.com/gpu" if has_mixed_boards(node) => None,
         // HAMi's units are neither devices nor replicas.
         "nvidia.com/gpu" if !node.annotations.contains_key(HAMI_REGISTER) => {
             let by_gke = || number(node, GKE_COUNT).filter(|_| !has_gke_partition(node));
@@ -42,6 +49,36 @@ pub(super) fn promised_units(
     }
 }
 
+/// Derives the number of instances or of their shares with MIG's mixed strategy. GPU feature
+/// discovery counts the instances of each profile, and their replicas (NVIDIA/k8s-device-plugin,
+/// internal/lm/resource.go).
+fn promised_instances(
+    node: &Node,
+    capacity: &BTreeMap<String, String>,
+    profile: &str,
+) -> Option<u64> {
+    let base = profile.strip_suffix(RENAMED);
+    // Only one of two resources can have the instances.
+    if base.is_some_and(|base| capacity.contains_key(&format!("{MIG}{base}"))) {
+        return None;
+    }
+    let labeled = |suffix| {
+        let profile = base.unwrap_or(profile);
+        number(node, &format!("{MIG}{profile}{suffix}"))
+    };
+    labeled(COUNT)?.checked_mul(labeled(REPLICAS).unwrap_or(1))
+}
+
+/// Returns true if boards of the node have MIG enabled with the mixed strategy. Without instances,
+/// they show only in the replicas, which are 0 if no board is whole (NVIDIA/k8s-device-plugin,
+/// internal/lm/nvml.go, `newGPULabelers`).
+fn has_mixed_boards(node: &Node) -> bool {
+    let has_value = |label: &str, value: &str| node.labels.get(label).is_some_and(|it| it == value);
+    let mut labels = node.labels.keys();
+    labels.any(|key| key.starts_with(MIG) && key.ends_with(COUNT) && number(node, key).is_some())
+        || (has_value(MIG_STRATEGY, "mixed") && has_value(REPLICAS_LABEL, "0"))
+}
+
 /// Returns true if GKE partitions the devices of a node. Its count is that of the devices then.
 fn has_gke_partition(node: &Node) -> bool {
     node.labels
@@ -49,25 +86,30 @@ fn has_gke_partition(node: &Node) -> bool {
         .is_some_and(|profile| !profile.is_empty())
 }
 
+/// How the device plugin names instances: `none`, `single` or `mixed`.
+const MIG_STRATEGY: &str = "nvidia.com/mig.strategy";
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     const GPU: &str = "nvidia.com/gpu";
 
+    fn promised(labels: &[(&str, &str)], capacity: &[(&str, &str)], resource: &str) -> Option<u64> {
+        let text = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+        let node = Node {
+            labels: labels.iter().map(text).collect(),
+            ..Node::default()
+        };
+        promised_units(&node, &capacity.iter().map(text).collect(), resource)
+    }
+
     #[test]
     fn labels_promise_units_of_a_dead_device_plugin() {
         let count = |number| ("nvidia.com/gpu.count", number);
         let replicas = |number| (REPLICAS_LABEL, number);
-        let promised = |labels: &[(&str, &str)], capacity: &[(&str, &str)]| {
-            let text = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
-            let node = Node {
-                labels: labels.iter().map(text).collect(),
-                ..Node::default()
-            };
-            let text = |(name, amount): &(&str, &str)| ((*name).to_owned(), (*amount).to_owned());
-            promised_units(&node, &capacity.iter().map(text).collect(), GPU)
-        };
+        let promised =
+            |labels: &[(&str, &str)], capacity: &[(&str, &str)]| promised(labels, capacity, GPU);
         let zero = (GPU, "0");
         assert_eq!(promised(&[count("8")], &[zero]), Some(8));
         // 8 boards with 4 shares each.
@@ -87,5 +129,43 @@ mod tests {
         assert_eq!(promised(&[count("8")], &[(GPU, "7")]), None);
         assert_eq!(promised(&[count("8")], &[]), None, "no plugin has started");
         assert_eq!(promised(&[], &[zero]), None);
+    }
+
+    #[test]
+    fn labels_promise_instances_of_the_mixed_strategy_and_no_whole_boards() {
+        const SMALL: &str = "nvidia.com/mig-1g.5gb";
+        const LARGE: &str = "nvidia.com/mig-3g.20gb";
+        let boards = ("nvidia.com/gpu.count", "8");
+        let (small, large) = (
+            ("nvidia.com/mig-1g.5gb.count", "28"),
+            ("nvidia.com/mig-3g.20gb.count", "8"),
+        );
+        // Four boards have 7 instances each, and four have two. The plugin ended.
+        let labels = [boards, small, large];
+        let zeros = [(GPU, "0"), (SMALL, "0"), (LARGE, "0")];
+        let of = |resource| promised(&labels, &zeros, resource);
+        assert_eq!((of(SMALL), of(LARGE), of(GPU)), (Some(28), Some(8), None));
+        // Boards without instances may be whole, but the labels do not count them.
+        assert_eq!(promised(&[boards, large], &[(GPU, "0")], GPU), None);
+        let empty = [
+            boards,
+            ("nvidia.com/mig.strategy", "mixed"),
+            (REPLICAS_LABEL, "0"),
+        ];
+        assert_eq!(promised(&empty, &[(GPU, "0")], GPU), None, "no instances");
+        assert_eq!(promised(&empty[..2], &[(GPU, "0")], GPU), Some(8), "whole");
+
+        let shared = [boards, small, ("nvidia.com/mig-1g.5gb.replicas", "2")];
+        let renamed = "nvidia.com/mig-1g.5gb.shared";
+        let of = |capacity: &[(&str, &str)], resource| promised(&shared, capacity, resource);
+        assert_eq!(of(&[(SMALL, "0")], SMALL), Some(56));
+        assert_eq!(of(&[(renamed, "0")], renamed), Some(56));
+        let both = [(SMALL, "0"), (renamed, "0")];
+        assert_eq!((of(&both, SMALL), of(&both, renamed)), (Some(56), None));
+
+        // The plugin runs, and no board has this profile any more.
+        let running = [(SMALL, "0"), (LARGE, "8")];
+        assert_eq!(promised(&[boards, large], &running, SMALL), None);
+        assert_eq!(promised(&[boards, large], &[(SMALL, "0")], SMALL), None);
     }
 }

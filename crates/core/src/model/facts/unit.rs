@@ -73,7 +73,7 @@ pub fn is_instance(name: &str) -> bool {
 
 /// Suffix that NVIDIA's device plugin adds to the resource of shares if `renameByDefault` is
 /// configured. Shares of MIG instances have it in node lists whether or not it is configured.
-const RENAMED: &str = ".shared";
+pub(super) const RENAMED: &str = ".shared";
 
 /// Name of a GiB of the memory of a device.
 const MEMORY: &str = "gpu-mem";

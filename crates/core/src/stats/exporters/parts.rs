@@ -14,6 +14,7 @@ use crate::model::values::series::Series;
 use crate::model::values::units::MOST_PER_NODE;
 use crate::model::{GpuType, Node, NodeUsage};
 
+use super::dialect::CLAIM;
 use super::identity::{ApiFacts, IdentityReader};
 use super::kube_state::{clean, label};
 
@@ -189,7 +190,8 @@ impl NodeParts {
             .map(|(node, _)| (node.clone(), node.clone()));
         let facts = ApiFacts::for_past(aliases.clone().into_iter().chain(names).collect(), []);
         let reader = IdentityReader::new(&facts, devices);
-        let mut exported: BTreeMap<String, (ExportedInstances, Option<GpuType>)> = BTreeMap::new();
+        let mut exported: BTreeMap<String, (ExportedInstances<'_>, Option<GpuType>)> =
+            BTreeMap::new();
         for series in devices {
             let Some(device) = reader.device(series) else {
                 continue;
@@ -201,9 +203,10 @@ impl NodeParts {
                 .unwrap_or_default();
             let (instances, model) = exported.entry(device.node).or_default();
             instances.add(&id, device.slice.as_ref());
-            let ends = series.points.first().zip(series.points.last());
-            if let Some(((first, last), pod)) = ends.zip(reader.named_pod(series)) {
-                instances.add_pod(&id, pod, first.at, last.at);
+            // Several pods can have the same claim of a whole device.
+            let pod = reader.named_pod(series);
+            if let Some(pod) = pod.filter(|_| series.label(CLAIM).is_none()) {
+                instances.add_pod(&id, pod, &series.points);
             }
             if model.is_none() {
                 *model = IdentityReader::model(series).and_then(GpuType::parse);

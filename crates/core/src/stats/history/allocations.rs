@@ -81,14 +81,16 @@ impl AllocationHistory {
             },
             parts,
         );
-        reserved::replace(
-            &mut requests,
-            &answers.groups,
-            &answers.fractions,
-            |series, uid| {
+        if reserved::has_reservations(&answers.requests) {
+            // Labels of pods may come from another job of kube-state-metrics.
+            let all = counted().chain(&answers.groups);
+            let scrapes = Scrapes::new(all, slots.length);
+            let presence = |series: &[&Series], uid: &str| {
                 Sightings::new(series, &scrapes).presence(slots, &scrapes, !uid.is_empty())
-            },
-        );
+            };
+            let (groups, fractions) = (&answers.groups, &answers.fractions);
+            reserved::replace(&mut requests, groups, fractions, presence);
+        }
         let uids = PodUids::new(&answers.phases_ever);
         let claim_scrapes = Scrapes::new(answers.claimed.iter(), slots.length);
         claims::add_claimed(&mut requests, &answers.claimed, aliases, |series, pod| {
@@ -210,3 +212,6 @@ impl AllocationHistory {
         self.observed.iter().filter(|observed| **observed).count()
     }
 }
+
+#[cfg(test)]
+mod tests;

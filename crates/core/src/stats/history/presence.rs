@@ -240,6 +240,24 @@ impl Sightings {
 }
 
 impl Presence {
+    /// Returns true if the object may have existed in a slot.
+    fn is_possible(&self, slot: usize) -> bool {
+        self.seen[slot] || self.bridged[slot] || self.unseen[slot]
+    }
+
+    /// Returns true if both objects may have existed in the same slot.
+    pub(crate) fn overlaps(&self, other: &Self) -> bool {
+        let slots = self.seen.len().min(other.seen.len());
+        (0..slots).any(|slot| self.is_possible(slot) && other.is_possible(slot))
+    }
+
+    /// Removes unseen slots without any of the `needed` objects.
+    pub(crate) fn limit_unseen(&mut self, needed: &[&Self]) {
+        for (slot, unseen) in self.unseen.iter_mut().enumerate() {
+            *unseen &= needed.iter().any(|other| other.is_possible(slot));
+        }
+    }
+
     /// Marks at least the slot of the first sample, which may be longer than an interval.
     fn see(&mut self, slots: Slots, from: i64, to: i64) {
         self.seen[slots.between(from, to)].fill(true);

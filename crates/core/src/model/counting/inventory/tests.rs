@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use super::*;
 use crate::model::counting::consumer::MachineRequests;
-use crate::model::{GpuCount, HostCondition, Node, NodeHealth, Taint};
+use crate::model::{GpuCount, HostCondition, Node, NodeHealth, Reading, Readings, Taint};
 
 fn host(name: &str, labels: &[(&str, &str)], resources: &[(&str, &str)]) -> NodeDetails {
     let map = |pairs: &[(&str, &str)]| {
@@ -400,7 +400,53 @@ fn a_reservation_holds_a_whole_gpu_that_its_pods_share() {
 }
 
 #[test]
-fn free_units_need_cpu_and_memory_on_their_node() {
+fn pods_of_a_reservation_or_claim_on_one_device_do_not_make_shares_of_all() {
+    // One of the 8 GPUs has no series. Two pods are on the first one.
+    let reading = |index| Reading {
+        node: "a".to_owned(),
+        index,
+        holders: match index {
+            0 => ["x", "y"]
+                .map(|pod| ("ns".to_owned(), pod.to_owned()))
+                .to_vec(),
+            _ => Vec::new(),
+        },
+        ..Reading::default()
+    };
+    let measured = |consumers: Vec<Consumer>, may_be_claimed| {
+        let node = NodeDetails {
+            may_be_claimed,
+            ..host("a", &[A100], &[("nvidia.com/gpu", "8")])
+        };
+        let consumers = Consumers::from_iter(consumers);
+        let mut inventory = Inventory::new(vec![node], Some(&consumers), &[]);
+        inventory.measure(&Readings::new((0..7).map(reading).collect(), 7, 0, 0));
+        let node = &inventory.hosts[0];
+        (node.gpus.total, node.slices.contains_key("gpu.shared"))
+    };
+    let in_group = |name: &str, namespace: &str, devices: &[(&str, u64)]| Consumer {
+        namespace: namespace.into(),
+        gpu_groups: vec!["group-1".into()],
+        ..pod(name, "a", devices)
+    };
+    let reserved = vec![
+        in_group(
+            "gpu-reservation-a",
+            "kai-resource-reservation",
+            &[("nvidia.com/gpu", 1)],
+        ),
+        in_group("x", "ns", &[]),
+        in_group("y", "ns", &[]),
+    ];
+    assert_eq!(measured(reserved, false), (8, false));
+    let gpu = |name| pod(name, "a", &[("nvidia.com/gpu", 1)]);
+    assert_eq!(measured(vec![gpu("x"), gpu("y")], true), (8, false));
+    // Two pods with a unit each are on the same device.
+    assert_eq!(measured(vec![gpu("x"), gpu("y")], false), (0, true));
+}
+
+#[test]
+fn free_units_need_cpu_and_memory_for_one_container_on_their_node() {
     let nodes = |cpu: &str, memory: &str| {
         let resources = [("nvidia.com/gpu", "8"), ("cpu", cpu), ("memory", memory)];
         vec![host("a", &[A100], &resources)]
@@ -413,16 +459,18 @@ fn free_units_need_cpu_and_memory_on_their_node() {
         ..pod("holder", "a", &[("nvidia.com/gpu", 2)])
     };
     let consumers = Consumers::from_iter([holder]);
-    // (free, stranded) of the 6 GPUs that the pod does not hold, at 100m and 256Mi each.
+    // (free, stranded) of the 6 GPUs that the pod does not hold. A container with any number of them
+    // needs 100m and 256Mi.
     let units = |cpu: &str, memory: &str| {
         let gpus = Inventory::new(nodes(cpu, memory), Some(&consumers), &[]).gpus();
         (gpus.free(), gpus.stranded())
     };
     // 57 CPUs and 252Gi remain.
     assert_eq!(units("64", "256Gi"), (Some(6), Some(0)));
-    // 200m CPU remain, which is enough for 2 GPUs.
-    assert_eq!(units("7200m", "256Gi"), (Some(2), Some(4)));
-    // 512Mi remain, which is enough for 2 GPUs. 255Mi are not enough for any.
-    assert_eq!(units("64", "4608Mi"), (Some(2), Some(4)));
+    // 100m and 99m CPU remain.
+    assert_eq!(units("7100m", "256Gi"), (Some(6), Some(0)));
+    assert_eq!(units("7099m", "256Gi"), (Some(0), Some(6)));
+    // 256Mi and 255Mi remain.
+    assert_eq!(units("64", "4352Mi"), (Some(6), Some(0)));
     assert_eq!(units("64", "4351Mi"), (Some(0), Some(6)));
 }

@@ -100,8 +100,9 @@ fn pods_that_share_a_device_show_that_units_of_a_deleted_node_are_shares() {
             .collect(),
         points: [0, 1_800_000].map(|at| Point { at, value }).to_vec(),
     };
-    let device = |pod: &str| {
+    let with_label = |pod: &str, label: (&str, &str)| {
         let labels = [
+            label,
             ("__name__", "DCGM_FI_DEV_GPU_UTIL"),
             ("Hostname", "gone"),
             ("gpu", "0"),
@@ -113,6 +114,7 @@ fn pods_that_share_a_device_show_that_units_of_a_deleted_node_are_shares() {
         ];
         series(&labels, 50.0)
     };
+    let device = |pod: &str| with_label(pod, ("job", "dcgm"));
     let resource = "nvidia_com_gpu";
     let capacity = [series(&[("node", "gone"), ("resource", resource)], 4.0)];
     let unit = |devices: &[Series]| {
@@ -132,6 +134,12 @@ fn pods_that_share_a_device_show_that_units_of_a_deleted_node_are_shares() {
         unit(&[device("a")]),
         Some(ResourceUnit::Device),
         "the other devices can be missing"
+    );
+    let claimed = ["a", "b"].map(|pod| with_label(pod, ("dra_claim_name", "gpu")));
+    assert_eq!(
+        unit(&claimed),
+        Some(ResourceUnit::Device),
+        "pods can share a claim of a whole device"
     );
 }
 
