@@ -73,30 +73,33 @@ impl ClusterHistory<'_> {
     ) -> (Option<UnixSeconds>, Option<UnixSeconds>) {
         let last = async {
             let search = NearestScrape::new(if before { start.0 } else { 0 });
-            let has_scrape = async |distance| self.has_pods(distance, start).await;
-            Some(start - searched(search, has_scrape).await?)
+            let has_scrape = async |distance| self.has_scrape(distance, start).await;
+            Some(start - searched(search, has_scrape).await.distance()?)
         };
         let next = async {
             let search = NearestScrape::new(if after { self.now - end } else { 0 });
-            let has_scrape = async |distance| self.has_pods(distance, end + distance).await;
-            Some(end + searched(search, has_scrape).await?)
+            let has_scrape = async |distance| self.has_scrape(distance, end + distance).await;
+            Some(end + searched(search, has_scrape).await.distance()?)
         };
         join(last, next).await
     }
 
-    /// Whether kube-state-metrics has samples in the `seconds` before `end`. Treats a failure as no,
-    /// because the samples only fill a gap.
-    async fn has_pods(&self, seconds: i64, end: UnixSeconds) -> bool {
-        let query = kube_state::any_pod(seconds);
-        let answer = self.prometheus.query_at(&query, end).await;
-        answer.is_ok_and(|series| !series.is_empty())
+    /// Whether kube-state-metrics has samples in the `seconds` before `end`, or `None` if the store
+    /// does not answer.
+    async fn has_scrape(&self, seconds: i64, end: UnixSeconds) -> Option<bool> {
+        let query = kube_state::scraped(seconds);
+        let series = self.prometheus.query_at(&query, end).await.ok()?;
+        Some(!series.is_empty())
     }
 }
 
-/// Carries out a search, and returns the seconds to read beyond the range.
-async fn searched(mut search: NearestScrape, has_scrape: impl AsyncFn(i64) -> bool) -> Option<i64> {
+/// Carries out a search.
+async fn searched(
+    mut search: NearestScrape,
+    has_scrape: impl AsyncFn(i64) -> Option<bool>,
+) -> NearestScrape {
     while let Some(distance) = search.probe() {
-        search.answer(distance, has_scrape(distance).await);
+        search.note(distance, has_scrape(distance).await);
     }
-    search.distance()
+    search
 }

@@ -17,7 +17,7 @@ const BEYOND: [i64; 6] = [
 const MARGIN: i64 = 900;
 
 /// A search on one side of a window. The caller asks for each distance of [`Self::probe`] whether
-/// there is a scrape within it, and passes the answer to [`Self::answer`].
+/// there is a scrape within it, and passes the response to [`Self::note`].
 #[derive(Clone, Copy, Debug)]
 pub struct NearestScrape {
     /// Longest distance in seconds without a scrape.
@@ -26,6 +26,7 @@ pub struct NearestScrape {
     full: Option<i64>,
     /// Longest distance to look at, in seconds.
     limit: i64,
+    has_failed: bool,
 }
 
 impl NearestScrape {
@@ -35,12 +36,14 @@ impl NearestScrape {
             empty: 0,
             full: None,
             limit,
+            has_failed: false,
         }
     }
 
     /// Returns the next distance in seconds to ask for, or `None` if the search has ended.
     pub fn probe(&self) -> Option<i64> {
         match self.full {
+            _ if self.has_failed => None,
             Some(full) => (full - self.empty > HOUR).then_some(i64::midpoint(self.empty, full)),
             None => BEYOND
                 .into_iter()
@@ -50,18 +53,25 @@ impl NearestScrape {
         }
     }
 
-    /// Notes whether there is a scrape within a distance that [`Self::probe`] returned.
-    pub fn answer(&mut self, distance: i64, has_scrape: bool) {
-        if has_scrape {
-            self.full = Some(distance);
-        } else {
-            self.empty = distance;
+    /// Notes whether there is a scrape within a distance that [`Self::probe`] returned. `None`
+    /// means that the store did not answer, which ends the search: taken for a missing scrape, it
+    /// would lead to longer and more expensive distances.
+    pub fn note(&mut self, distance: i64, has_scrape: Option<bool>) {
+        match has_scrape {
+            Some(true) => self.full = Some(distance),
+            Some(false) => self.empty = distance,
+            None => self.has_failed = true,
         }
+    }
+
+    /// Returns true if the store did not answer, so that a scrape may have been missed.
+    pub fn has_failed(&self) -> bool {
+        self.has_failed
     }
 
     /// Returns how many seconds beyond the window to read, or `None` if no scrape was found.
     pub fn distance(&self) -> Option<i64> {
-        let full = self.full?;
+        let full = self.full.filter(|_| !self.has_failed)?;
         Some(if full <= HOUR {
             full
         } else {
@@ -78,7 +88,7 @@ mod tests {
     fn search(scrape: i64, limit: i64) -> (Option<i64>, usize) {
         let (mut search, mut questions) = (NearestScrape::new(limit), 0);
         while let Some(distance) = search.probe() {
-            search.answer(distance, scrape <= distance);
+            search.note(distance, Some(scrape <= distance));
             questions += 1;
         }
         (search.distance(), questions)
@@ -111,5 +121,25 @@ mod tests {
         assert_eq!(search(700, 600), (None, 1));
         assert_eq!(search(8 * HOUR - 60, 8 * HOUR), (Some(8 * HOUR), 5));
         assert_eq!(search(30, 0), (None, 0));
+    }
+
+    #[test]
+    fn search_ends_if_the_store_does_not_answer() {
+        // The store answers for `answered` distances, and has a scrape after 20 days.
+        let search = |answered: usize| {
+            let (mut search, mut questions) = (NearestScrape::new(i64::MAX), 0);
+            while let Some(distance) = search.probe() {
+                let is_answered = questions < answered;
+                let has_scrape = distance >= 20 * 24 * HOUR;
+                search.note(distance, is_answered.then_some(has_scrape));
+                questions += 1;
+            }
+            (search.distance(), search.has_failed(), questions)
+        };
+        assert_eq!(search(0), (None, true, 1));
+        assert_eq!(search(4), (None, true, 5));
+        // A failure in the middle leaves a range of weeks that is too long to read.
+        assert_eq!(search(6), (None, true, 7));
+        assert!(matches!(search(20), (Some(_), false, _)));
     }
 }
