@@ -4,13 +4,12 @@
 use futures::future::{join, try_join};
 
 use crate::observe::history::{ClusterHistory, span};
-use crate::observe::outages::Outage;
 use crate::observe::past_queries::{HistoryScope, NodeSeries};
 use gpuctl_core::error::Error;
 use gpuctl_core::model::UnixSeconds;
 use gpuctl_core::stats::exporters::kube_state;
 use gpuctl_core::stats::history::allocations::{AllocationHistory, AllocationSeries};
-use gpuctl_core::stats::history::outage::NearestScrape;
+use gpuctl_core::stats::history::outage::{NearestScrape, Outage, OutageEdges, nearest_edges};
 
 impl ClusterHistory<'_> {
     /// Reads which pods and nodes existed. If kube-state-metrics has no samples at the start or the
@@ -31,12 +30,13 @@ impl ClusterHistory<'_> {
         let (before, after) =
             AllocationHistory::edge_gaps(&pods.requests, &nodes.capacity, span(start, end));
         let is_empty = pods.requests.is_empty() && nodes.capacity.is_empty();
-        let wide = if is_empty {
+        let edges = if is_empty {
             self.edges_of_outage(range).await
         } else {
-            self.edges(range, before, after).await
+            let (last, next) = self.nearest_scrapes(range, before, after).await;
+            nearest_edges(range, &last, &next)
         };
-        let wide = (wide.0.unwrap_or(start), wide.1.unwrap_or(end));
+        let wide = (edges.0.unwrap_or(start), edges.1.unwrap_or(end));
         if wide == range {
             return Ok((pods, nodes, range));
         }
@@ -46,40 +46,34 @@ impl ClusterHistory<'_> {
 
     /// Searches for the edges of the outage that covers a range without samples, unless another
     /// hour of the outage has found them.
-    async fn edges_of_outage(
-        &self,
-        range: (UnixSeconds, UnixSeconds),
-    ) -> (Option<UnixSeconds>, Option<UnixSeconds>) {
+    async fn edges_of_outage(&self, range: (UnixSeconds, UnixSeconds)) -> OutageEdges {
         // The lock is held during the search, so that concurrent hours wait for its result.
         let mut outages = self.outages.lock().await;
         if let Some(outage) = outages.iter().find(|outage| outage.covers(range)) {
-            return (outage.from, outage.to);
+            return outage.edges();
         }
-        let (from, to) = self.edges(range, true, true).await;
-        outages.push(Outage {
-            empty: range,
-            from,
-            to,
-        });
-        (from, to)
+        let (before, after) = self.nearest_scrapes(range, true, true).await;
+        let outage = Outage::new(range, &before, &after);
+        outages.push(outage);
+        outage.edges()
     }
 
     /// Searches for the last scrape before a range and the first one after it.
-    async fn edges(
+    async fn nearest_scrapes(
         &self,
         (start, end): (UnixSeconds, UnixSeconds),
         before: bool,
         after: bool,
-    ) -> (Option<UnixSeconds>, Option<UnixSeconds>) {
+    ) -> (NearestScrape, NearestScrape) {
         let last = async {
             let search = NearestScrape::new(if before { start.0 } else { 0 });
             let has_scrape = async |distance| self.has_scrape(distance, start).await;
-            Some(start - searched(search, has_scrape).await.distance()?)
+            searched(search, has_scrape).await
         };
         let next = async {
             let search = NearestScrape::new(if after { self.now - end } else { 0 });
             let has_scrape = async |distance| self.has_scrape(distance, end + distance).await;
-            Some(end + searched(search, has_scrape).await.distance()?)
+            searched(search, has_scrape).await
         };
         join(last, next).await
     }

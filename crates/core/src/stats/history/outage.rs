@@ -1,5 +1,7 @@
 //! Finds the scrape nearest to a window by few questions, so that an outage of weeks costs a dozen
-//! small requests instead of its samples.
+//! small requests instead of its samples. The hours of one outage share the result.
+
+use crate::model::UnixSeconds;
 
 const HOUR: i64 = 3600;
 
@@ -80,6 +82,58 @@ impl NearestScrape {
     }
 }
 
+/// A time shortly before the last scrape before a range, and one shortly after the first scrape
+/// after it. Each is `None` if no scrape was found.
+pub type OutageEdges = (Option<UnixSeconds>, Option<UnixSeconds>);
+
+/// Returns the edges that the searches before and after a range found.
+pub fn nearest_edges(
+    (start, end): (UnixSeconds, UnixSeconds),
+    before: &NearestScrape,
+    after: &NearestScrape,
+) -> OutageEdges {
+    (
+        before.distance().map(|distance| start - distance),
+        after.distance().map(|distance| end + distance),
+    )
+}
+
+/// A time without samples of kube-state-metrics, with the results of the searches for its ends.
+#[derive(Clone, Copy, Debug)]
+pub struct Outage {
+    /// The time in which all empty ranges belong to this outage.
+    covered: (UnixSeconds, UnixSeconds),
+    edges: OutageEdges,
+}
+
+impl Outage {
+    /// Creates the outage around an empty range from searches before and after it.
+    pub fn new(
+        (start, end): (UnixSeconds, UnixSeconds),
+        before: &NearestScrape,
+        after: &NearestScrape,
+    ) -> Self {
+        let edges = nearest_edges((start, end), before, after);
+        // An outage that lasts until now, or began before the first sample, has no scrape on one
+        // side. It is known there as far as the search looked.
+        let covered = (
+            edges.0.unwrap_or(start - before.empty),
+            edges.1.unwrap_or(end + after.empty),
+        );
+        Self { covered, edges }
+    }
+
+    /// Returns true if an empty range belongs to the outage.
+    pub fn covers(&self, (start, end): (UnixSeconds, UnixSeconds)) -> bool {
+        self.covered.0 <= start && end <= self.covered.1
+    }
+
+    /// Returns the edges of the time that hours of the outage read.
+    pub fn edges(&self) -> OutageEdges {
+        self.edges
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -141,5 +195,49 @@ mod tests {
         // A failure in the middle leaves a range of weeks that is too long to read.
         assert_eq!(search(6), (None, true, 7));
         assert!(matches!(search(20), (Some(_), false, _)));
+    }
+
+    fn hour(number: i64) -> (UnixSeconds, UnixSeconds) {
+        (UnixSeconds(number * HOUR), UnixSeconds((number + 1) * HOUR))
+    }
+
+    /// Searches on both sides of an hour for scrapes in an hour before it and in one after it.
+    fn outage(number: i64, first: Option<i64>, next: Option<i64>, now: i64) -> Outage {
+        let searched = |limit: i64, scrape: Option<i64>| {
+            let mut search = NearestScrape::new(limit * HOUR);
+            while let Some(distance) = search.probe() {
+                let has_scrape = scrape.is_some_and(|scrape| scrape * HOUR <= distance);
+                search.note(distance, Some(has_scrape));
+            }
+            search
+        };
+        let before = searched(number, first.map(|first| number - first));
+        let after = searched(now - number - 1, next.map(|next| next - number));
+        Outage::new(hour(number), &before, &after)
+    }
+
+    #[test]
+    fn all_hours_of_an_outage_share_one_search() {
+        let closed = outage(40, Some(20), Some(92), 200);
+        assert!(closed.covers(hour(20)) && closed.covers(hour(91)));
+        assert!(!closed.covers(hour(18)) && !closed.covers(hour(95)));
+        assert!(matches!(closed.edges(), (Some(_), Some(_))));
+    }
+
+    #[test]
+    fn hours_of_an_outage_until_now_share_one_search() {
+        // From hour 3020 until now.
+        let open = outage(3021, Some(3020), None, 3100);
+        assert!(open.covers(hour(3021)) && open.covers(hour(3099)));
+        assert!(matches!(open.edges(), (Some(_), None)));
+        // The first sample is in hour 3050. The search looked 31 days back.
+        let young = outage(3040, None, Some(3050), 3100);
+        assert!(young.covers(hour(3039)) && young.covers(hour(3040 - 31 * 24)));
+        assert!(!young.covers(hour(3039 - 31 * 24)));
+        // Searches that the store did not answer know nothing beyond the range.
+        let mut failed = NearestScrape::new(i64::MAX);
+        failed.note(900, None);
+        let unknown = Outage::new(hour(40), &failed, &failed);
+        assert!(unknown.covers(hour(40)) && !unknown.covers(hour(41)));
     }
 }
