@@ -5,15 +5,11 @@ use crate::model::UnixSeconds;
 
 const HOUR: i64 = 3600;
 
-/// Seconds beyond a window to search for a scrape. Longer outages are not bridged.
-const BEYOND: [i64; 6] = [
-    900,
-    HOUR,
-    6 * HOUR,
-    24 * HOUR,
-    7 * 24 * HOUR,
-    31 * 24 * HOUR,
-];
+/// Seconds beyond a window to search for a scrape.
+const BEYOND: [i64; 6] = [900, HOUR, 6 * HOUR, 24 * HOUR, 7 * 24 * HOUR, LONGEST];
+
+/// Seconds of the longest outage that is bridged.
+const LONGEST: i64 = 31 * 24 * HOUR;
 
 /// Seconds to read beyond the nearest scrape, so that its samples show their interval.
 const MARGIN: i64 = 900;
@@ -101,7 +97,7 @@ pub fn nearest_edges(
 /// A time without samples of kube-state-metrics, with the results of the searches for its ends.
 #[derive(Clone, Copy, Debug)]
 pub struct Outage {
-    /// The time in which all empty ranges belong to this outage.
+    /// A range without samples in this time is part of the outage.
     covered: (UnixSeconds, UnixSeconds),
     edges: OutageEdges,
 }
@@ -120,15 +116,20 @@ impl Outage {
             edges.0.unwrap_or(start - before.empty),
             edges.1.unwrap_or(end + after.empty),
         );
+        // The searches from an hour in the middle reach both ends of a longer outage, and those from
+        // other hours reach one end. All hours of the outage must count the same.
+        let empty = before.empty + (end - start) + after.empty;
+        let edges = if empty > LONGEST { (None, None) } else { edges };
         Self { covered, edges }
     }
 
-    /// Returns true if an empty range belongs to the outage.
+    /// Returns true if a range without samples is part of the outage.
     pub fn covers(&self, (start, end): (UnixSeconds, UnixSeconds)) -> bool {
         self.covered.0 <= start && end <= self.covered.1
     }
 
-    /// Returns the edges of the time that hours of the outage read.
+    /// Returns the edges of the time that hours of the outage read. An outage of more than 31 days
+    /// has none, and is not bridged.
     pub fn edges(&self) -> OutageEdges {
         self.edges
     }
@@ -232,6 +233,7 @@ mod tests {
         assert!(matches!(open.edges(), (Some(_), None)));
         // The first sample is in hour 3050. The search looked 31 days back.
         let young = outage(3040, None, Some(3050), 3100);
+        assert_eq!(young.edges(), (None, None));
         assert!(young.covers(hour(3039)) && young.covers(hour(3040 - 31 * 24)));
         assert!(!young.covers(hour(3039 - 31 * 24)));
         // Searches that the store did not answer know nothing beyond the range.
@@ -239,5 +241,36 @@ mod tests {
         failed.note(900, None);
         let unknown = Outage::new(hour(40), &failed, &failed);
         assert!(unknown.covers(hour(40)) && !unknown.covers(hour(41)));
+    }
+
+    #[test]
+    fn all_hours_of_an_outage_are_bridged_or_none() {
+        let first = 2000;
+        let bridged = |days: i64, now: i64| {
+            let next = first + days * 24;
+            let hours = (first + 1..next).map(|number| {
+                let edges = outage(number, Some(first), Some(next), now).edges();
+                matches!(edges, (Some(_), Some(_)))
+            });
+            let hours: Vec<bool> = hours.collect();
+            let is_same = hours.iter().all(|is_bridged| *is_bridged == hours[0]);
+            assert!(is_same, "{days}: {hours:?}");
+            hours[0]
+        };
+        for days in [1, 8, 30] {
+            assert!(bridged(days, 9000), "{days}");
+        }
+        for days in [32, 40, 61, 63] {
+            assert!(!bridged(days, 9000), "{days}");
+        }
+        // An outage until now has one edge, unless it is longer than 31 days.
+        let edges = |number: i64, now: i64| outage(number, Some(first), None, now).edges();
+        for number in [first + 1, first + 300, first + 719] {
+            assert!(
+                matches!(edges(number, first + 720), (Some(_), None)),
+                "{number}"
+            );
+            assert_eq!(edges(number, first + 800), (None, None), "{number}");
+        }
     }
 }
