@@ -67,6 +67,11 @@ impl NearestScrape {
         self.has_failed
     }
 
+    /// Returns true if there is no scrape up to the limit of the search.
+    pub fn is_silent_to_limit(&self) -> bool {
+        self.full.is_none() && self.empty >= self.limit
+    }
+
     /// Returns how many seconds beyond the window to read, or `None` if no scrape was found.
     pub fn distance(&self) -> Option<i64> {
         let full = self.full.filter(|_| !self.has_failed)?;
@@ -100,6 +105,7 @@ pub struct Outage {
     /// A range without samples in this time is part of the outage.
     covered: (UnixSeconds, UnixSeconds),
     edges: OutageEdges,
+    has_failed: bool,
 }
 
 impl Outage {
@@ -120,12 +126,21 @@ impl Outage {
         // other hours reach one end. All hours of the outage must count the same.
         let empty = before.empty + (end - start) + after.empty;
         let edges = if empty > LONGEST { (None, None) } else { edges };
-        Self { covered, edges }
+        Self {
+            covered,
+            edges,
+            has_failed: before.has_failed() || after.has_failed(),
+        }
     }
 
     /// Returns true if a range without samples is part of the outage.
     pub fn covers(&self, (start, end): (UnixSeconds, UnixSeconds)) -> bool {
         self.covered.0 <= start && end <= self.covered.1
+    }
+
+    /// Returns true if the store did not answer a search, so that the edges may be wrong.
+    pub fn has_failed(&self) -> bool {
+        self.has_failed
     }
 
     /// Returns the edges of the time that hours of the outage read. An outage of more than 31 days
@@ -176,6 +191,10 @@ mod tests {
         assert_eq!(search(700, 600), (None, 1));
         assert_eq!(search(8 * HOUR - 60, 8 * HOUR), (Some(8 * HOUR), 5));
         assert_eq!(search(30, 0), (None, 0));
+        let mut silent = NearestScrape::new(600);
+        assert!(!silent.is_silent_to_limit());
+        silent.note(600, Some(false));
+        assert!(silent.is_silent_to_limit());
     }
 
     #[test]
@@ -241,6 +260,7 @@ mod tests {
         failed.note(900, None);
         let unknown = Outage::new(hour(40), &failed, &failed);
         assert!(unknown.covers(hour(40)) && !unknown.covers(hour(41)));
+        assert!(unknown.has_failed() && !young.has_failed());
     }
 
     #[test]
