@@ -59,8 +59,8 @@ pub(crate) struct PastHour {
     pub nodes: NodeHistory,
     /// Labels of nodes that kube-state-metrics recorded.
     pub node_labels: Vec<Series>,
-    /// True if the result depends on more than the samples of the hour, so that a later read can
-    /// differ. Such a result must not be cached.
+    /// True if the result depends on more than the samples of the hour. A later read can then
+    /// differ, so the caller must not cache it.
     pub may_differ: bool,
 }
 

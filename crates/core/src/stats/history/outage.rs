@@ -67,7 +67,7 @@ impl NearestScrape {
         self.has_failed
     }
 
-    /// Returns true if there is no scrape up to the limit of the search.
+    /// Returns true if the search reached its limit without a scrape.
     pub fn is_silent_to_limit(&self) -> bool {
         self.full.is_none() && self.empty >= self.limit
     }

@@ -94,7 +94,7 @@ mod tests {
         assert_eq!((of("mixed"), of("idle")), ((2, 1, 1), (2, 2, 1)));
         assert_eq!((of("sharer"), of("silent")), ((3, 1, 0), (2, 1, 0)));
         assert_eq!(of("spared"), (1, 0, 0));
-        // A low device is no reason to act on a pod whose other device is not idle.
+        // One device of the pod is low but not idle.
         assert!(!counts[&pod("idle")].is_actionable());
         let counts = devices_by_pod(&rows, &held, Scored::is_low);
         assert!(counts[&pod("idle")].is_actionable() && !counts[&pod("sharer")].is_actionable());
