@@ -11,7 +11,6 @@ use crate::observe::contexts::all_contexts;
 use crate::observe::device_evidence::DeviceEvidence;
 use crate::observe::first_sample::first_sample;
 use crate::observe::metrics::{self, StoreUse};
-use crate::observe::outages::Outage;
 use crate::observe::past_queries::{HistoryScope, NodeSeries, PastQueries};
 use gpuctl_cluster::{Access, Connection, OtherPods};
 use gpuctl_core::error::Error;
@@ -22,6 +21,7 @@ use gpuctl_core::stats::exporters::parts::NodeParts;
 use gpuctl_core::stats::exporters::query;
 use gpuctl_core::stats::history::allocations::{AllocationHistory, AllocationSeries};
 use gpuctl_core::stats::history::node_history::NodeHistory;
+use gpuctl_core::stats::history::outage::Outage;
 use gpuctl_core::stats::history::serving_hours;
 use gpuctl_core::stats::history::serving_hours::Servers;
 use gpuctl_core::stats::history::slots::TimeSpan;
@@ -59,6 +59,9 @@ pub(crate) struct PastHour {
     pub nodes: NodeHistory,
     /// Labels of nodes that kube-state-metrics recorded.
     pub node_labels: Vec<Series>,
+    /// True if the result depends on more than the samples of the hour. A later read can then
+    /// differ, so the caller must not cache it.
+    pub may_differ: bool,
 }
 
 /// Selects the current context's cluster, the one given by `--cluster`, or all clusters.
@@ -220,6 +223,7 @@ impl<'c> ClusterHistory<'c> {
                 allocations,
                 nodes: NodeHistory::default(),
                 node_labels: Vec::new(),
+                may_differ: false,
             });
         }
         let seconds = (end - start).max(1);
@@ -243,18 +247,20 @@ impl<'c> ClusterHistory<'c> {
         let samples = async { Ok::<_, Error>(self.prometheus.samples(&range).await?) };
         // Samples take the longest to read, so run the small queries in parallel.
         let facts = self.facts(start, end, scope);
-        let ((pod_series, nodes, facts_span), devices) = try_join(facts, samples).await?;
-        let parts = self.parts(&nodes, &devices).await;
-        let allocations = self.allocations(&pod_series, &nodes, &parts, span(start, end));
+        let (facts, devices) = try_join(facts, samples).await?;
+        let ((from, to), nodes) = (facts.range, facts.nodes);
+        let (parts, uses_evidence) = self.parts(&nodes, &devices).await;
+        let allocations = self.allocations(&facts.pods, &nodes, &parts, span(start, end));
         let exporters = self
-            .queries(facts_span.1 - facts_span.0, facts_span.1)
-            .exporters(&devices, &pod_series.requests)
+            .queries(to - from, to)
+            .exporters(&devices, &facts.pods.requests)
             .await?;
         Ok(PastHour {
             usage: Usage::new(devices, &allocations, &self.nodes, &exporters),
             nodes: NodeHistory::new(&nodes.capacity, &nodes.states, &allocations, &parts),
             allocations,
             node_labels: nodes.labels,
+            may_differ: facts.may_differ || uses_evidence,
         })
     }
 
@@ -283,9 +289,9 @@ impl<'c> ClusterHistory<'c> {
         if self.is_before_first_sample(end) {
             return Ok(self.without_samples(start, end));
         }
-        let (pod_series, nodes, _) = self.facts(start, end, HistoryScope::default()).await?;
-        let parts = self.parts(&nodes, &[]).await;
-        Ok(self.allocations(&pod_series, &nodes, &parts, span(start, end)))
+        let facts = self.facts(start, end, HistoryScope::default()).await?;
+        let (parts, _) = self.parts(&facts.nodes, &[]).await;
+        Ok(self.allocations(&facts.pods, &facts.nodes, &parts, span(start, end)))
     }
 
     /// Returns true if the store certainly has no samples before `end`.
@@ -300,18 +306,18 @@ impl<'c> ClusterHistory<'c> {
 
     /// The kinds of units that nodes offered, from recorded labels, the exporters' series and the
     /// API server. Nodes whose exporters have no series in this range are as in the rest of the
-    /// whole range.
-    async fn parts(&self, nodes: &NodeSeries, devices: &[Series]) -> NodeParts {
+    /// whole range. The flag is true if the result depends on that range.
+    async fn parts(&self, nodes: &NodeSeries, devices: &[Series]) -> (NodeParts, bool) {
         let (capacity, aliases) = (&nodes.capacity, &self.nodes.aliases);
         let parts = self.nodes.parts.clone();
         let parts = parts
             .with_past_labels(&nodes.labels, capacity)
             .with_exported(devices, capacity, aliases);
         if !parts.has_unseen_devices(capacity) {
-            return parts;
+            return (parts, false);
         }
         let evidence = self.evidence.series(&self.prometheus).await;
-        parts.with_exported(evidence, capacity, aliases)
+        (parts.with_exported(evidence, capacity, aliases), true)
     }
 
     fn allocations(

@@ -223,7 +223,8 @@ pub(crate) async fn read_cluster(
             bar.inc(1);
             return Ok(cached);
         }
-        let (allocations, usage) = history.read(start, end, query.scope()).await?;
+        let read = history.read_hour(start, end, query.scope()).await?;
+        let (allocations, usage) = (&read.allocations, &read.usage);
         hours_read.set(hours_read.get() + 1);
         empty_hours.set(empty_hours.get() + usize::from(allocations.observed_slots() == 0));
         let hour = Hour {
@@ -232,12 +233,14 @@ pub(crate) async fn read_cluster(
             end: end.timestamp(),
             partial: start + HOUR > now,
         };
-        let rows = query.rows(&hour, &allocations, &usage);
+        let rows = query.rows(&hour, allocations, usage);
         // Do not cache an hour without samples, because a store that was down may backfill them
-        // later. Do not cache a response with warnings, because it may be incomplete.
-        if let Some(key) =
-            key.filter(|_| allocations.observed_slots() > 0 && !history.prometheus.has_warned())
-        {
+        // later. Do not cache a response with warnings, because it may be incomplete. An hour that
+        // uses samples of the rest of the range is different in another range.
+        let is_final = allocations.observed_slots() > 0
+            && !history.prometheus.has_warned()
+            && !read.may_differ;
+        if let Some(key) = key.filter(|_| is_final) {
             cache.put(&key, &rows);
         }
         bar.inc(1);

@@ -25,7 +25,6 @@ mod node_capacity;
 mod node_checks;
 pub(crate) mod nodes;
 pub(crate) mod optional_metrics;
-mod outages;
 mod past_facts;
 pub(crate) mod past_jobs;
 pub(crate) mod past_namespace;

@@ -32,6 +32,16 @@ pub(crate) struct NodeSeries {
     pub states: NodeStateSeries,
 }
 
+/// Pods and nodes of a past range.
+pub(super) struct PastFacts {
+    pub(super) pods: AllocationSeries,
+    pub(super) nodes: NodeSeries,
+    /// The range that was read, which includes the requested one.
+    pub(super) range: (UnixSeconds, UnixSeconds),
+    /// True if a later read of the same range can find other samples beyond it.
+    pub(super) may_differ: bool,
+}
+
 /// Data to read in addition to the pods that held devices.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct HistoryScope {

@@ -407,3 +407,31 @@ fn history_of_deleted_nodes_has_the_parts_that_series_show() {
     near(&eff["gpu_parts"][0]["utilization"], 50.0);
     assert_eq!(eff["energy_kwh"], Value::Null, "{eff:#}");
 }
+
+#[test]
+fn hours_without_an_exporter_are_not_cached_for_another_range() {
+    let begin = hours_ago(4);
+    // AMD's exporter ends ten minutes before the second hour, which is longer than the five
+    // minutes for which Prometheus repeats a sample.
+    let is_up =
+        |sample: &Sample| !sample.series.starts_with("gpu_gfx_activity") || sample.at < HOUR - 600;
+    let samples = past().into_iter().filter(is_up).collect();
+    let address = store("units-cached", samples, begin);
+    let cache = cluster().folder().join("units-cached-cache");
+    let stop = (begin + 2 * HOUR).to_string();
+    let second_hour = |start: i64| {
+        let start = start.to_string();
+        let range = ["--start", &start, "--end", &stop, "-o", "json"];
+        let stats = ask(
+            &address,
+            &cache,
+            &[&["stats", "cluster"], &range[..]].concat(),
+        );
+        rows(&stats.ok().json()).last().unwrap().to_string()
+    };
+    // In the range of the second hour alone, nothing shows that its units are partitions.
+    let alone = second_hour(begin + HOUR);
+    assert!(!alone.contains("dpx_nps1"), "{alone}");
+    let after_first = second_hour(begin);
+    assert!(after_first.contains("dpx_nps1"), "{after_first}");
+}

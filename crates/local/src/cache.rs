@@ -14,7 +14,7 @@ use crate::files::trust;
 
 /// Version of the calculations whose results are cached. Changing it invalidates all cached
 /// answers.
-const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "/5");
+const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "/6");
 
 /// A directory with cached answers; `None` disables the cache.
 #[derive(Clone, Debug, Default)]

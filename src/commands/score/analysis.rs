@@ -1,6 +1,7 @@
 //! Analyzes a window: reads Prometheus and the API server concurrently and scores every device.
 
 use std::cell::Cell;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use futures::future::join;
@@ -14,6 +15,7 @@ use crate::observe::metrics::{self, StoreUse};
 use crate::observe::nodes;
 use gpuctl_cluster::Connection;
 use gpuctl_core::error::Error;
+use gpuctl_core::model::facts::reading::PodKey;
 use gpuctl_core::model::{Series, UnixSeconds};
 use gpuctl_core::stats::exporters::devices;
 use gpuctl_core::stats::exporters::dialect::Quantity;
@@ -21,7 +23,7 @@ use gpuctl_core::stats::exporters::identity::ApiFacts;
 use gpuctl_core::stats::exporters::query;
 use gpuctl_core::stats::history::curves as history;
 use gpuctl_core::stats::history::curves::Lifetimes;
-use gpuctl_core::stats::score::selection::{Rules, Scored, scored};
+use gpuctl_core::stats::score::selection::{Rules, Scored, held_by_pod, scored};
 use gpuctl_core::stats::score::serving;
 use gpuctl_prometheus::Window;
 
@@ -44,6 +46,8 @@ const MAX_LOOKBACK: i64 = 300;
 #[derive(Clone, Debug)]
 pub(crate) struct Analysis {
     pub devices: Vec<Scored>,
+    /// Whole devices and instances of each pod in the inventory.
+    pub held: BTreeMap<PodKey, u64>,
     pub rules: Rules,
     /// Truncated to seconds.
     pub at: Timestamp,
@@ -179,6 +183,7 @@ pub(crate) async fn analyze(
     let duration = Duration::try_from(context.now().duration_since(now)).unwrap_or_default();
     Ok(Analysis {
         devices,
+        held: held_by_pod(&snapshot.inventory),
         rules,
         at: time,
         took: duration,

@@ -24,8 +24,9 @@ use gpuctl_core::model::facts::reading::PodKey;
 use gpuctl_core::stats::score::ai_question;
 use gpuctl_core::stats::score::opinion;
 use gpuctl_core::stats::score::opinion::{Activity, Opinion};
-use gpuctl_core::stats::score::selection::{PodDeviceCount, Scored, devices_by_pod};
-use gpuctl_core::stats::score::value::{Band, Thresholds};
+use gpuctl_core::stats::score::pod_devices::{PodDeviceCount, devices_by_pod};
+use gpuctl_core::stats::score::selection::Scored;
+use gpuctl_core::stats::score::value::Band;
 use gpuctl_view::score::list::{control_body, item};
 use gpuctl_view::score::message::message;
 
@@ -240,7 +241,7 @@ pub(crate) async fn control(
     is_ending: &Cell<bool>,
     context: &Context,
 ) -> Result<(), Error> {
-    let pods = devices_by_pod(&analysis.devices);
+    let pods = counted_pods(plan, analysis);
     let low = low_devices(plan, analysis, &pods);
     let shown_address = plan.address.origin();
     warn_of_skipped(&low, context);
@@ -295,7 +296,7 @@ pub(crate) async fn control(
 struct LowDevices<'a> {
     complete: Vec<&'a Scored>,
     incomplete: usize,
-    /// Devices of pods that use other devices.
+    /// Devices of pods with other devices that do not qualify.
     partial: usize,
 }
 
@@ -308,35 +309,46 @@ fn warn_of_skipped(low: &LowDevices<'_>, context: &Context) {
     };
     let reason = "their data is incomplete or covers less than the window";
     warn(low.incomplete, reason);
-    let reason = "their pods use other GPUs, or the use of these is unknown \
+    let reason = "their pods use other GPUs, or have others that do not qualify \
                   (--control-partial posts them)";
     warn(low.partial, reason);
 }
 
-/// Selects low-scoring devices. A control system may end the whole pod, so the devices of a pod
-/// with a busy or unmeasured device are excluded by default.
+/// Selects devices to reclaim, whether or not their scores are certain.
+/// Excludes serving pods by default: an idle server may receive a request at any moment.
+fn is_selected(plan: &ControlPlan, device: &Scored) -> bool {
+    let is_serving = device.serving.is_some() && !plan.with_serving;
+    device.is_low() && !is_serving && (!plan.only_idle || device.score.band == Band::Idle)
+}
+
+/// Counts the devices of each pod, and those that the control system may reclaim.
+fn counted_pods<'a>(
+    plan: &ControlPlan,
+    analysis: &'a Analysis,
+) -> BTreeMap<&'a PodKey, PodDeviceCount> {
+    let limit = plan.limit(&analysis.rules.thresholds);
+    devices_by_pod(&analysis.devices, &analysis.held, |device| {
+        is_selected(plan, device) && device.is_certain(limit)
+    })
+}
+
+/// Selects low-scoring devices. A control system may end the whole pod, so a pod is excluded by
+/// default if one of its devices does not qualify.
 fn low_devices<'a>(
     plan: &ControlPlan,
     analysis: &'a Analysis,
     pods: &BTreeMap<&PodKey, PodDeviceCount>,
 ) -> LowDevices<'a> {
-    let Thresholds { idle, low, .. } = analysis.rules.thresholds;
-    let limit = if plan.only_idle { idle } else { low };
-    // Exclude serving pods by default: an idle server may receive a request at any moment.
-    let is_serving = |device: &&Scored| device.serving.is_some() && !plan.with_serving;
-    let is_selected = |device: &&Scored| {
-        device.is_low()
-            && !is_serving(device)
-            && (!plan.only_idle || device.score.band == Band::Idle)
-    };
+    let limit = plan.limit(&analysis.rules.thresholds);
     let uses_others = |device: &&Scored| {
         let mut counts = device.reading.holders.iter().map(|pod| pods.get(pod));
-        !plan.with_partial && counts.any(|count| count.is_none_or(|count| count.low < count.all))
+        let is_actionable = |count: &PodDeviceCount| count.is_actionable();
+        !plan.with_partial && !counts.all(|count| count.is_some_and(is_actionable))
     };
     let (complete, incomplete): (Vec<&Scored>, Vec<&Scored>) = analysis
         .devices
         .iter()
-        .filter(is_selected)
+        .filter(|device| is_selected(plan, device))
         .partition(|device| device.is_certain(limit));
     let (partial, complete): (Vec<&Scored>, Vec<&Scored>) =
         complete.into_iter().partition(uses_others);

@@ -52,6 +52,17 @@ pub(crate) struct ControlPlan {
     pub execute: bool,
 }
 
+impl ControlPlan {
+    /// Returns the score below which a device may be posted.
+    pub(crate) fn limit(&self, thresholds: &Thresholds) -> f64 {
+        if self.only_idle {
+            thresholds.idle
+        } else {
+            thresholds.low
+        }
+    }
+}
+
 /// Settings from flags, environment and config file.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {

@@ -6,7 +6,8 @@ use serde::Serialize;
 
 use gpuctl_core::model::{Mebibytes, Percent, Watts};
 use gpuctl_core::stats::score::opinion::Opinion;
-use gpuctl_core::stats::score::selection::{PodDeviceCount, Scored};
+use gpuctl_core::stats::score::pod_devices::PodDeviceCount;
+use gpuctl_core::stats::score::selection::Scored;
 use gpuctl_core::stats::score::serving::Serving;
 use gpuctl_core::stats::score::value::{Band, TERMS};
 

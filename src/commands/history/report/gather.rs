@@ -130,6 +130,7 @@ impl Gathering<'_> {
             usage,
             nodes,
             node_labels,
+            ..
         } = hour;
         self.catalog.add_labels(node_labels);
         let devices = usage.devices.iter().zip(&usage.models);

@@ -54,7 +54,8 @@ pub enum NodeMetrics {
     /// No metrics source was available.
     Unknown,
     Missing,
-    /// No series names the node, and these labels of GPU series name no node.
+    /// No series names the node, and these labels of GPU series name no node. The series may be
+    /// from another node or cluster.
     Unmatched(String),
     /// No series that gpuctl reads exists for the node, and GPU metrics with these names do.
     Unread(String),
@@ -158,12 +159,7 @@ pub fn broken(
     match metrics {
         NodeMetrics::Unknown | NodeMetrics::Fresh => None,
         NodeMetrics::Missing => Some(stack.without_metrics("its GPUs have no metrics")),
-        NodeMetrics::Unmatched(labels) => Some(BrokenLink {
-            link: StackLink::Scrape,
-            message: format!("no series names this node, but series with {labels} match no node"),
-            fix: "let the scrape add the label `node` with the name of the exporter's node"
-                .to_owned(),
-        }),
+        NodeMetrics::Unmatched(labels) => Some(stack.without_matching_series(&labels)),
         NodeMetrics::Unread(names) => Some(BrokenLink {
             link: StackLink::Exporter,
             message: format!(
@@ -252,6 +248,31 @@ impl NodeStack<'_> {
             .into_iter()
             .find_map(|link| self.fault(link))
             .or_else(|| Some(plugin()))
+    }
+
+    /// Explains why no series names the node, while series with `labels` match no node.
+    ///
+    /// Nothing in such series proves that they are the node's: a shared store has the series of
+    /// other clusters, and other nodes can be silent for another reason. But an exporter that does
+    /// not run has no series.
+    fn without_matching_series(&self, labels: &str) -> BrokenLink {
+        let silent = "no series names this node";
+        match self.fault(StackLink::Exporter) {
+            Some(link) => BrokenLink {
+                message: format!("{silent}: {}", link.message),
+                ..link
+            },
+            None => BrokenLink {
+                link: StackLink::Scrape,
+                message: format!(
+                    "{silent}; series with {labels} match no node and may be from its exporter"
+                ),
+                fix:
+                    "check that Prometheus scrapes its exporter, and let the scrape add the label \
+                      `node` with the name of the exporter's node"
+                        .to_owned(),
+            },
+        }
     }
 
     /// Explains why metrics of the node's GPUs are missing or stale. `stale` describes their state.

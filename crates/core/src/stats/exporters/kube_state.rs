@@ -199,6 +199,27 @@ pub fn pod_facts(fact: PodQuery, names: &[&str], label: &str, seconds: i64) -> S
     }
 }
 
+/// Queries whether kube-state-metrics has samples in the last `seconds`. Returns one series without
+/// labels, or none.
+///
+/// The samples of all pods of a month can exceed the store's limits, so this selects only nodes,
+/// their devices and the pods with devices. A store that drops `kube_node_info` has the others, and
+/// a cluster whose devices are all claimed has only `kube_node_info`.
+pub fn scraped(seconds: i64) -> String {
+    let requests = format!(
+        "kube_pod_container_resource_requests{{resource=~\"{}\"}}",
+        resources::requested()
+    );
+    let selectors = [
+        "kube_node_info".to_owned(),
+        resources::current_capacity(),
+        requests,
+    ];
+    let window = window(seconds);
+    let groups = selectors.map(|selector| format!("group(last_over_time({selector}{window}))"));
+    groups.join(" or ")
+}
+
 /// Queries any one pod, to see which labels its series have.
 pub fn any_pod(seconds: i64) -> String {
     format!("topk(1, last_over_time(kube_pod_owner{}))", window(seconds))

@@ -6,6 +6,7 @@ pub mod gpu_health;
 pub mod node_health;
 pub mod opinion;
 pub mod peers;
+pub mod pod_devices;
 pub mod selection;
 pub mod serving;
 pub mod value;

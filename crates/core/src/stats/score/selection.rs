@@ -97,25 +97,9 @@ impl Scored {
     }
 }
 
-/// Number of devices that a pod holds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct PodDeviceCount {
-    pub all: u64,
-    /// Devices below the threshold. Devices without a score are not among them.
-    pub low: u64,
-}
-
-/// Counts the devices of each pod. Each pod of a shared device holds it.
-pub fn devices_by_pod(rows: &[Scored]) -> BTreeMap<&PodKey, PodDeviceCount> {
-    let mut counts: BTreeMap<&PodKey, PodDeviceCount> = BTreeMap::new();
-    for row in rows.iter().filter(|row| row.reading.held == Some(true)) {
-        for holder in &row.reading.holders {
-            let count = counts.entry(holder).or_default();
-            count.all += 1;
-            count.low += u64::from(row.is_low());
-        }
-    }
-    counts
+/// Counts the whole devices and instances that each pod holds.
+pub fn held_by_pod(inventory: &Inventory) -> BTreeMap<PodKey, u64> {
+    inventory.hosts.iter().flat_map(held_devices).collect()
 }
 
 /// Parameters of the scores.

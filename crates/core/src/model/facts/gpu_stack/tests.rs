@@ -140,3 +140,27 @@ fn nodes_with_a_dra_driver_need_no_device_plugin() {
     let mixed = [pod(DevicePlugin, "n", true), pod(DraDriver, "other", true)];
     assert_eq!(link(&plain, 0, &mixed), None);
 }
+
+#[test]
+fn series_without_a_node_are_not_blamed_on_a_node_whose_exporter_is_down() {
+    use StackLink::{Exporter, Scrape};
+    let host = host("8", "8", &[("nvidia.com/gpu.product", "NVIDIA-A10")]);
+    let explained = |pods: &[StackPod]| {
+        let metrics = NodeMetrics::Unmatched("Hostname=\"elsewhere\"".to_owned());
+        let broken = broken(&host, DraOffer::default(), pods, metrics).unwrap();
+        (broken.link, broken.message)
+    };
+    // Its exporter is not ready, or runs on other nodes only.
+    for pods in [[pod(Exporter, "n", false)], [pod(Exporter, "other", true)]] {
+        let (link, message) = explained(&pods);
+        assert_eq!(link, Exporter, "{message}");
+        assert!(!message.contains("elsewhere"), "{message}");
+    }
+    // Its exporter is ready, or may run outside of pods. The series can also be from another cluster.
+    for pods in [&[pod(Exporter, "n", true)][..], &[]] {
+        let (link, message) = explained(pods);
+        assert_eq!(link, Scrape, "{message}");
+        let possible = "series with Hostname=\"elsewhere\" match no node and may be from";
+        assert!(message.contains(possible), "{message}");
+    }
+}

@@ -19,6 +19,7 @@ fn all_queries_parse_as_promql() {
     );
     queries.extend([
         any_pod(60),
+        scraped(604_800),
         namespace::any_pod("team-a", 604_800),
         custom_owners(60),
         owned_by("n", "Job", &["a.b"], 60),
@@ -96,4 +97,21 @@ fn keys_convert_like_kube_state_metrics() {
     );
     assert_eq!(label_key("costCenter"), "cost_center");
     assert_eq!(label_key("team"), "team");
+}
+
+#[test]
+fn search_for_scrapes_reads_no_samples_of_pods_without_devices() {
+    let query = scraped(31 * 86_400);
+    let metrics = query.match_indices("kube_pod_");
+    for (at, _) in metrics {
+        let selector = &query[at..];
+        assert!(
+            selector.starts_with("kube_pod_container_resource_requests{resource=~"),
+            "{query}"
+        );
+    }
+    // A store may have only one of them.
+    assert!(query.contains("kube_node_info") && query.contains("kube_node_status_capacity"));
+    // Stores without name patterns get one query per name, which would not work with `or`.
+    assert!(!query.contains("__name__"), "{query}");
 }

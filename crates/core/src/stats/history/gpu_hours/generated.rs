@@ -185,7 +185,7 @@ impl GeneratedSeries {
         let nearest = |limit: i64, has_scrape: &dyn Fn(i64) -> bool| {
             let mut search = NearestScrape::new(limit / SECOND);
             while let Some(distance) = search.probe() {
-                search.answer(distance, has_scrape(distance * SECOND));
+                search.note(distance, Some(has_scrape(distance * SECOND)));
             }
             search.distance().unwrap_or(0) * SECOND
         };
