@@ -7,7 +7,10 @@ use super::answer::HolderTime;
 use gpuctl_core::model::counting::candidates::ClusterCapacity;
 use gpuctl_core::model::counting::capacity::Amounts;
 use gpuctl_core::model::counting::device_claims::DeviceClaims;
-use gpuctl_core::model::{ClaimState, Event, GroupVerdict, Job, Node, Nodes, Pod, Queue, QuotaUse};
+use gpuctl_core::model::{
+    ClaimState, Container, Event, GroupVerdict, Job, Node, Nodes, OWN_CONTAINER, Pod, Queue,
+    QuotaUse,
+};
 use gpuctl_core::stats::history::curves::Trace;
 use gpuctl_core::stats::logs::progress::Cadence;
 use gpuctl_core::stats::logs::ras::RasReport;
@@ -176,6 +179,23 @@ impl Facts<'_> {
             .rank
             .map_or(String::new(), |rank| format!(" --rank {rank}"));
         format!("gpuctl logs {}{rank}{previous}", self.full_name())
+    }
+
+    /// Returns the command that prints the log of one container of a pod.
+    pub(super) fn container_logs(
+        &self,
+        pod: &Pod,
+        container: &Container,
+        previous: bool,
+    ) -> String {
+        let is_implied = pod.containers.len() == 1 || container.name == OWN_CONTAINER;
+        let logs = self.logs(pod, false);
+        let name = match is_implied {
+            true => String::new(),
+            false => format!(" -c {}", container.name),
+        };
+        let previous = if previous { " --previous" } else { "" };
+        format!("{logs}{name}{previous}")
     }
 
     pub(super) fn listed(&self) -> Option<&[Node]> {

@@ -9,12 +9,15 @@ mod bottlenecks;
 mod candidates;
 mod causes;
 mod containers;
+mod crashes;
 mod dead;
 mod deleted;
 mod devices;
+mod durations;
 mod ends;
 mod facts;
 mod free_devices;
+mod host_faults;
 mod message_causes;
 mod nodes;
 mod placement;
@@ -34,7 +37,7 @@ pub use deleted::{Memory, remembered};
 pub use facts::{ClaimFact, Facts, LastMessage, PendingPod, RankAnswers, RunningFacts, Subject};
 pub use nodes::{insufficient, node_obstacles};
 
-use gpuctl_core::model::{Job, State, Status};
+use gpuctl_core::model::{Job, Pod, State, Status};
 
 /// Returns true if the job waits until other jobs end or move.
 pub fn waits_for_capacity(answer: &Answer) -> bool {
@@ -64,6 +67,13 @@ pub fn diagnose(facts: &Facts<'_>) -> Answer {
         causes: answer::weighed(causes),
         ..Answer::default()
     };
+    if answer.situation == Situation::Dead && answer.since.is_none() {
+        let first = answer
+            .causes
+            .first()
+            .and_then(|cause| cause.evidence.first());
+        answer.since = first.and_then(|evidence| evidence.at);
+    }
     // A situation without a cause would only repeat the status of the job.
     if answer.causes.is_empty() && matches!(situation, Situation::Waiting | Situation::Dead) {
         answer.situation = Situation::Unknown;
@@ -119,26 +129,85 @@ pub fn diagnose(facts: &Facts<'_>) -> Answer {
 fn situation(facts: &Facts<'_>, state: &State) -> (Situation, Vec<Cause>) {
     match state.status {
         Status::Succeeded => (Situation::Fine, Vec::new()),
-        Status::Failed | Status::Unknown => (Situation::Dead, dead::causes(facts)),
-        Status::Terminating => (Situation::Dead, vec![dead::deleted(facts)]),
+        Status::Failed => (Situation::Dead, dead::causes(facts)),
+        // Pods of a node that does not respond, unless the Job has failed.
+        Status::Unknown => match host_faults::causes(facts) {
+            causes if causes.is_empty() => (Situation::Dead, dead::causes(facts)),
+            causes => (host_situation(&causes), causes),
+        },
+        Status::Terminating => {
+            let causes = [host_faults::causes(facts), vec![dead::deleted(facts)]].concat();
+            (Situation::Dead, causes)
+        }
         Status::Paused => (Situation::Waiting, vec![waiting::paused(facts)]),
         Status::Pending => {
             let causes = [unhealthy_hardware(facts), waiting::causes(facts)].concat();
             (Situation::Waiting, causes)
         }
+        Status::Running => running_situation(facts, state),
+    }
+}
+
+/// Checks a job whose status says that it runs: its nodes, all containers of its pods, and then its
+/// devices and logs.
+fn running_situation(facts: &Facts<'_>, state: &State) -> (Situation, Vec<Cause>) {
+    let faults = host_faults::causes(facts);
+    // A service with ready pods continues to serve.
+    if !faults.is_empty() && !(facts.job.kind.serves() && state.running > 0) {
+        return (host_situation(&faults), faults);
+    }
+    let evicted = evicted(facts);
+    let causes = match evicted.is_empty() {
         // Some pods of a running service may still have a problem: not ready, or not ended yet.
-        Status::Running => {
-            let evicted = evicted(facts);
-            let causes = if evicted.is_empty() {
-                waiting::partial_causes(facts, state)
-            } else {
-                evicted
-            };
-            match causes.is_empty() {
-                true => with_unhealthy_devices(facts, running::causes(facts)),
-                false => (Situation::Waiting, causes),
-            }
-        }
+        true => waiting::partial_causes(facts, state),
+        false => evicted,
+    };
+    if !causes.is_empty() {
+        return (Situation::Waiting, causes);
+    }
+    let broken = broken(facts);
+    if !broken.is_empty() || !faults.is_empty() {
+        let causes = [faults, unhealthy_hardware(facts), broken].concat();
+        return (broken_situation(facts), causes);
+    }
+    let (situation, mut causes) = with_unhealthy_devices(facts, running::causes(facts));
+    if let Some(reported) = host_faults::reported(facts) {
+        causes.push(reported);
+    }
+    match situation {
+        Situation::Fine if !causes.is_empty() => (Situation::Unknown, causes),
+        situation => (situation, causes),
+    }
+}
+
+/// The situation of a job with pods on nodes that do not respond or are not ready. A node that is
+/// not ready may still run its pods.
+fn host_situation(causes: &[Cause]) -> Situation {
+    match causes.iter().any(|cause| cause.word == "node-lost") {
+        true => Situation::Dead,
+        false => Situation::Unknown,
+    }
+}
+
+/// Explains the containers of running pods that do not run, or not steadily, and pods that are not
+/// ready.
+fn broken(facts: &Facts<'_>) -> Vec<Cause> {
+    let pods = facts.job.current_pods().into_iter();
+    pods.filter(|pod| !pod.ended() && !pod.deleting)
+        .flat_map(|pod| containers::causes(facts, pod))
+        .collect()
+}
+
+/// A job with a broken container waits if none of the pod's containers runs. Otherwise it is
+/// unknown whether it works without that container.
+fn broken_situation(facts: &Facts<'_>) -> Situation {
+    let waits = |pod: &&Pod| {
+        let mut main = pod.containers.iter().filter(|container| !container.is_init);
+        !pod.ended() && !pod.containers.is_empty() && !main.any(|container| container.running)
+    };
+    match facts.job.current_pods().iter().any(waits) {
+        true => Situation::Waiting,
+        false => Situation::Unknown,
     }
 }
 

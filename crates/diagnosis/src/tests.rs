@@ -7,6 +7,8 @@ use gpuctl_core::model::{
     Container, ContainerEnd, Event, Nodes, Pod, PodPhase, QueuePosition, QueueVerdict,
 };
 
+mod broken;
+
 const NOW: &str = "2026-01-31T12:00:00Z";
 
 fn diagnosed(job: &Job, running: Option<RunningFacts>, rank_answers: RankAnswers) -> Answer {
@@ -335,14 +337,15 @@ fn eviction_event_counts_until_the_pod_restarts() {
         words(&[begun.clone(), evicted.clone()], vec![unaware]),
         ["evicted-disk"]
     );
+    // Afterwards, only the end of its container counts.
     assert_eq!(
         words(&[evicted.clone(), begun.clone()], vec![pod.clone()]),
-        Vec::<&str>::new()
+        ["signal"]
     );
     let by_karpenter = event("Evicted", "Evicted pod: Underutilized", false);
     assert_eq!(
         words(&[begun.clone(), by_karpenter], vec![pod.clone()]),
-        Vec::<&str>::new()
+        ["signal"]
     );
     // The disk does not affect the other rank.
     let waiting = Some(("ContainerCreating".to_owned(), String::new()));
