@@ -80,7 +80,7 @@ fn training(bytes: &[u8]) {
             line,
         )
     });
-    let _ = progress::cadence(timed);
+    let _ = steps::cadence(timed);
     let _ = throughput(text.lines());
 }
 

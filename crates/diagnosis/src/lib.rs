@@ -30,11 +30,14 @@ mod scheduler;
 mod shortage;
 #[cfg(test)]
 mod tests;
+mod unchecked;
 mod waiting;
 
 pub use answer::{Answer, Basis, Cause, HolderTime, Situation};
 pub use deleted::{Memory, remembered};
-pub use facts::{ClaimFact, Facts, LastMessage, PendingPod, RankAnswers, RunningFacts, Subject};
+pub use facts::{
+    ClaimFact, Facts, LastMessage, LogFacts, PendingPod, RankAnswers, RunningFacts, Subject,
+};
 pub use nodes::{insufficient, node_obstacles};
 
 use gpuctl_core::model::{Job, Pod, State, Status};
@@ -105,15 +108,20 @@ pub fn diagnose(facts: &Facts<'_>) -> Answer {
         .not_evaluated
         .extend(facts.rank_answers.silent.iter().cloned());
     answer.stacks.clone_from(&facts.rank_answers.stacks);
-    let gaps = [gap_of_devices(facts, &state), gap_of_bottlenecks(facts)];
-    answer
-        .not_evaluated
-        .extend(gaps.into_iter().flatten().map(ToOwned::to_owned));
+    let gaps = unchecked::gaps(facts, &state);
+    answer.is_unchecked = answer.situation == Situation::Fine && !gaps.is_empty();
+    if answer.is_unchecked {
+        answer.situation = Situation::Unknown;
+    }
+    answer.not_evaluated.extend(gaps.iter().cloned());
     answer.coverage = Basis {
         nodes: facts.known_nodes(),
         events: facts.events_word(),
     };
     answer.sentence = match running::doubt(facts) {
+        _ if answer.is_unchecked => {
+            format!("{} is running; not checked: {}", job.name, gaps.join(", "))
+        }
         Some(doubt) if answer.situation == Situation::Unknown && answer.causes.is_empty() => {
             let is_unasked = facts.rank_answers.places().is_empty();
             answer
@@ -230,22 +238,6 @@ fn unhealthy_hardware(facts: &Facts<'_>) -> Vec<Cause> {
     let pods = facts.job.current_pods().into_iter();
     let unhealthy = pods.filter_map(|pod| devices::unhealthy(facts, pod));
     nodes::gone(facts).into_iter().chain(unhealthy).collect()
-}
-
-/// The gap in the answer when the devices of a running job have no metrics.
-fn gap_of_devices(facts: &Facts<'_>, state: &State) -> Option<&'static str> {
-    let is_measured = facts
-        .running
-        .as_ref()
-        .is_some_and(|running| !running.traces.is_empty());
-    (state.status == Status::Running && !is_measured).then_some("activity of its GPUs: no metrics")
-}
-
-/// Returns the note for missing metrics of links, ports and CPU limits.
-fn gap_of_bottlenecks(facts: &Facts<'_>) -> Option<&'static str> {
-    let running = facts.running.as_ref()?;
-    (running.bottlenecks.is_none() && !running.traces.is_empty())
-        .then_some("links, network ports and CPU limits: Prometheus did not answer")
 }
 
 /// Returns the causes for evicted pods that still seem to run.

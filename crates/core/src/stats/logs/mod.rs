@@ -1,8 +1,10 @@
 //! Parses the output of trainers, debuggers and NCCL.
 
 pub mod first_error;
+pub mod phases;
 pub mod progress;
 pub mod ras;
 pub mod remaining;
 pub mod stacks;
+pub mod steps;
 pub mod training;

@@ -27,8 +27,12 @@ struct ProgressPattern {
 /// launchers and loggers write ranks, times and levels. Bars with other titles show how far a
 /// download, a data set or a checkpoint is.
 const BAR: &str = r"(?ix)^
-    (?: \s+ | \x1b\[[\d;]*[a-z] | \[[^\]]*\]:? | \([^)]*\)
-      | \d{4}-\d\d-\d\d[t\x20]\S+ | (?:debug|info|warning)\b:? | (?:rank|node|worker)[-_]?\d+:
+    (?: \s+ | \x1b\[[\d;]*[a-z]
+      | [\[(](?: [\d\s:.,/t+z-]+ | [^\])]*\b(?:pid|ip)=[^\])]*
+            | (?:debug|info|warn(?:ing)?|stdout|stderr|[\w.]*(?:__|\.)[\w.]*)
+            | (?:(?:default|local|global|rank|node|worker|proc(?:ess)?|gpu|cuda|host|epoch|steps?
+                |iter|train(?:ing)?)[-_:\s]*\d*[\s,:/]*)+ )[\])]:?
+      | <std(?:out|err)>:? | -\s | \d{4}-\d\d-\d\d[t\x20]\S+ | (?:debug|info|warning)\b:? | (?:rank|node|worker)[-_]?\d+:
     )*
     (?: (?:global|epochs?|steps?|train|training|iter|iterations?|progress|loss)\b
       | [\d\s:/|,.\#=\[\]()-]
@@ -152,7 +156,7 @@ fn point(
 }
 
 /// Returns the done and all steps of a bar.
-fn bar_counts(line: &str) -> Option<(f64, f64)> {
+pub(super) fn bar_counts(line: &str) -> Option<(f64, f64)> {
     let [counts_in_bar, _] = &*BARS;
     counts(counts_in_bar, line)
 }
@@ -165,43 +169,10 @@ fn counts(shape: &Regex, line: &str) -> Option<(f64, f64)> {
         .filter(|(done, total)| done <= total && *total > 0.0)
 }
 
-/// Time of a program's last step, and the interval between its steps.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Cadence {
-    pub last: Timestamp,
-    /// Median interval in seconds.
-    pub seconds: f64,
-}
-
-/// Pattern for lines that mention a step, other than bars.
-const STEP: &str = r"(?i)\b(?:step|iter|iteration|batch)\b[\s:=\[#]*\d+";
-
-static STEPS: LazyLock<Regex> = LazyLock::new(|| Regex::new(STEP).expect("the pattern is tested"));
-
-fn mentions_step(line: &str) -> bool {
+/// Whether the line is a bar of a training.
+pub(super) fn is_training_bar(line: &str) -> bool {
     let [bar, ..] = &SHAPES[..] else { return false };
-    STEPS.is_match(line) || line.rsplit('\r').any(|part| bar.is_match(part))
-}
-
-/// Computes the interval between lines that mention a step, or returns `None` if there are fewer
-/// than three.
-pub fn cadence<'a>(lines: impl Iterator<Item = (Timestamp, &'a str)>) -> Option<Cadence> {
-    let times: Vec<Timestamp> = lines
-        .filter(|(_, line)| mentions_step(line))
-        .map(|(time, _)| time)
-        .collect();
-    let mut between: Vec<f64> = times
-        .windows(2)
-        .map(|pair| pair[1].duration_since(pair[0]).as_secs_f64())
-        .collect();
-    if between.len() < 2 {
-        return None;
-    }
-    between.sort_by(f64::total_cmp);
-    Some(Cadence {
-        last: *times.last()?,
-        seconds: between[between.len() / 2].max(0.0),
-    })
+    bar.is_match(line)
 }
 
 fn read(pattern: &ProgressPattern, shape: &Regex, line: &str) -> Option<Percent> {
@@ -229,35 +200,6 @@ fn read(pattern: &ProgressPattern, shape: &Regex, line: &str) -> Option<Percent>
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn cadence_is_measured_from_steps() {
-        let time = |second: i64| Timestamp::from_second(second).unwrap();
-        let lines = [
-            (0, "loading"),
-            (10, "step 1/100 loss 2"),
-            (19, "iteration 2"),
-            (28, "step: 3"),
-            (90, "evaluating"),
-            (91, "Batch 4"),
-        ];
-        let cadence_of = |count: usize| {
-            cadence(
-                lines[..count]
-                    .iter()
-                    .map(|(second, line)| (time(*second), *line)),
-            )
-        };
-        // The intervals are 9, 9 and 63 seconds.
-        assert_eq!(
-            cadence_of(6),
-            Some(Cadence {
-                last: time(91),
-                seconds: 9.0
-            })
-        );
-        assert_eq!(cadence_of(3), None);
-    }
 
     #[test]
     fn progress_lines_of_all_trainers_parse() {
@@ -335,9 +277,16 @@ mod tests {
             "Capturing CUDA graph shapes:  20%|██        | 7/35 [00:05<00:20]",
             "(EngineCore pid=7) Loading safetensors checkpoint shards:  25% Completed | 1/4",
             "Training data preparation:  10%|█ | 1/10",
+            "[Map]:  80%|████████  | 8000/10000 [00:10<00:02]",
+            "(val)  50%|█████     | 5/10 [00:00<00:00]",
+            "[rank0]: (eval) 50%|█████     | 5/10 [00:00<00:00]",
+            "[Filter (num_proc=8)]: 50%|█████     | 5/10 [00:00<00:00]",
+            "Filter:  50%|█████     | 5/10 [00:00<00:00]",
+            "[validation 3] 50%|█████     | 5/10 [00:00<00:00]",
+            "Fetching 5 files:  20%|██        | 1/5 [00:00<00:00]",
         ] {
             assert_eq!(percent([line].into_iter()), None, "{line}");
-            assert!(!mentions_step(line), "{line}");
+            assert!(!is_training_bar(line), "{line}");
         }
     }
 
@@ -350,12 +299,17 @@ mod tests {
             "[rank0]:  25%|██▌       | 25/100 [00:10<00:30]",
             "(RayTrainWorker pid=1234, ip=10.0.0.1)  25%|██▌       | 25/100 [00:10<00:30]",
             "worker-1:  25%|██▌       | 25/100 [00:10<00:30]",
+            "[default0]:  25%|██▌       | 25/100 [00:10<00:30]",
+            "[rank 0, local 0]:  25%|██▌       | 25/100 [00:10<00:30]",
+            "[1,0]<stderr>:  25%|██▌       | 25/100 [00:10<00:30]",
+            "[2026-01-01 00:00:00,123][trainer.main][INFO] -  25%|██▌   | 25/100 [00:10<00:30]",
+            "(train)  25%|██▌       | 25/100 [00:10<00:30]",
             "2026-01-01T00:00:00.123Z  25%|██▌       | 25/100 [00:10<00:30]",
             "Epoch 1/1:  25%|██▌       | 25/100 [00:10<00:30]",
             "Loading weights: 100%|███| 4/4\r 25%|██▌       | 25/100 [00:10<00:30]",
         ] {
             assert_eq!(percent([line].into_iter()), Some(Percent(25.0)), "{line}");
-            assert!(mentions_step(line), "{line}");
+            assert!(line.rsplit('\r').any(is_training_bar), "{line}");
         }
         // An evaluation of 10 batches runs during a training of 100 steps.
         let lines = [" 25%|██▌ | 25/100 [00:10]", " 90%|█████████ | 9/10 [00:01]"];
