@@ -8,6 +8,7 @@ use gpuctl_core::model::{
 };
 
 mod broken;
+mod hangs;
 
 const NOW: &str = "2026-01-31T12:00:00Z";
 

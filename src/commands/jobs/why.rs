@@ -14,7 +14,8 @@ use crate::observe::why_subject;
 use crate::selection;
 use gpuctl_cluster::{Connection, JobFilter};
 use gpuctl_core::error::{Error, ErrorKind};
-use gpuctl_core::model::{GpuCount, Job, State, Status};
+use gpuctl_core::model::values::text::count;
+use gpuctl_core::model::{Container, GpuCount, Job, State, Status};
 use gpuctl_diagnosis::Situation;
 use gpuctl_view::jobs::why::{WhyRow, item, text};
 use gpuctl_view::jobs::why_list;
@@ -148,7 +149,11 @@ async fn diagnose_all_jobs(
     jobs.sort_by_key(|job| std::cmp::Reverse(job.gpus()));
     let mut diagnosed =
         why::diagnose_all(connection, jobs, RankQueries::default(), context).await?;
-    diagnosed.retain(|diagnosed_job| diagnosed_job.answer.situation != Situation::Fine);
+    let unchecked = diagnosed
+        .iter()
+        .filter(|job| job.answer.is_unchecked)
+        .count();
+    diagnosed.retain(|job| job.answer.situation != Situation::Fine && !job.answer.is_unchecked);
     let rows: Vec<WhyRow<'_>> = diagnosed.iter().map(row).collect();
     let place = match namespace {
         Some(namespace) => format!("namespace {namespace}"),
@@ -159,6 +164,12 @@ async fn diagnose_all_jobs(
         "gpuctl jobs with a problem: {} of {total} in {place}",
         rows.len()
     ));
+    if unchecked > 0 {
+        context.terminal.note(&format!(
+            "{} could not be checked completely: `gpuctl why NAME` says why",
+            count(unchecked as u64, "running job")
+        ));
+    }
     let answer = document(format, &why_list::list(&rows));
     let style = context.terminal.style();
     context
@@ -168,12 +179,21 @@ async fn diagnose_all_jobs(
 }
 
 /// Returns true if a job may have a problem. False for jobs that have finished or are paused, and
-/// for those that run without GPUs, which nothing measures.
+/// for those that run steadily without GPUs, which nothing measures.
 fn may_have_problem(job: &Job) -> bool {
     let state = State::from_job(job);
+    let is_steady =
+        |container: &Container| container.running && container.restarts == 0 && !container.is_init;
+    let is_unsteady = job
+        .pods
+        .iter()
+        .filter(|pod| !pod.ended())
+        .any(|pod| !pod.ready || pod.deleting || !pod.containers.iter().all(is_steady));
     match state.status {
         Status::Succeeded | Status::Paused => false,
-        Status::Running => state.reason.is_some() || job.gpus_held() > GpuCount::ZERO,
+        Status::Running => {
+            state.reason.is_some() || is_unsteady || job.gpus_held() > GpuCount::ZERO
+        }
         _ => true,
     }
 }
