@@ -112,7 +112,7 @@ fn end_cause(facts: &Facts<'_>, pod: &Pod, container: &Container) -> Option<Caus
     Some(cause)
 }
 
-/// Names a container: by its pod if it is the main one, or else by itself.
+/// Formats the name of a container. The main container has the name of its pod.
 fn label(pod: &Pod, container: &Container) -> String {
     let name = pod_name(pod);
     let is_only = pod.containers.iter().filter(|one| !one.is_init).count() == 1;

@@ -89,16 +89,16 @@ pub struct RunningFacts {
     pub log: Option<LogFacts>,
     /// The last log line of the rank that differs from its peers, as (time, text).
     pub last_line: Option<(Option<Timestamp>, String)>,
-    /// What the rank that differs from its peers does, according to its log.
+    /// The phase of the rank that differs from its peers, according to its log.
     pub waited_phase: Option<CurrentPhase>,
 }
 
-/// What the log of a running job shows, apart from its steps.
+/// The log of a running job, apart from its steps.
 #[derive(Clone, Debug, Default)]
 pub struct LogFacts {
     /// Time of the last line.
     pub last_at: Option<Timestamp>,
-    /// What the job does since its last training step.
+    /// The phase of the job after its last training step.
     pub phase: Option<CurrentPhase>,
 }
 
@@ -121,8 +121,7 @@ impl RunningFacts {
         (since > (cadence.seconds * STEPS).max(LEAST).max(pause)).then_some(since)
     }
 
-    /// Returns what the job does instead of training steps: its first rank, or else the rank that
-    /// its peers wait for.
+    /// Returns the phase of the first rank, or else of the rank that its peers wait for.
     pub(super) fn phase(&self) -> Option<&CurrentPhase> {
         let of_first = self.log.as_ref().and_then(|log| log.phase.as_ref());
         of_first.or(self.waited_phase.as_ref())

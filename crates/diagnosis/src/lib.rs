@@ -156,8 +156,7 @@ fn situation(facts: &Facts<'_>, state: &State) -> (Situation, Vec<Cause>) {
     }
 }
 
-/// Checks a job whose status says that it runs: its nodes, all containers of its pods, and then its
-/// devices and logs.
+/// Checks the nodes and containers of a running job, and then its devices and logs.
 fn running_situation(facts: &Facts<'_>, state: &State) -> (Situation, Vec<Cause>) {
     let faults = host_faults::causes(facts);
     // A service with ready pods continues to serve.

@@ -12,7 +12,7 @@ use gpuctl_core::stats::score::peers::{Deviation, PeerReport, ThrottleReason, th
 /// Seconds for which idle GPUs may be due to a checkpoint or an evaluation that the log does not
 /// mention, as of Hugging Face's Trainer with its default log level.
 const UNLOGGED: f64 = 600.0;
-/// A phase followed by more lines than this may have ended without a line that says so.
+/// After a phase and more than this number of lines, the phase may have ended.
 const LINES: usize = 20;
 
 /// Returns the problem of a running job, or `None` if it has none.
@@ -144,8 +144,7 @@ pub(super) fn doubt(facts: &Facts<'_>) -> Option<String> {
     })
 }
 
-/// Describes what a training does instead of steps: before its first one, or since it stopped
-/// making steps.
+/// Describes the phase of a training that has made no step yet or has stopped making steps.
 fn phase(facts: &Facts<'_>, running: &RunningFacts) -> Option<String> {
     let phase = running.phase()?;
     let is_first_rank = running.log.as_ref().is_some_and(|log| log.phase.is_some());

@@ -1,10 +1,10 @@
-//! Lists what could not be checked of a running job. Without these checks, gpuctl does not say that
-//! the job is fine.
+//! Lists the checks of a running job that were not possible. Without them, the situation is not
+//! `fine`.
 
 use super::facts::{Facts, RunningFacts};
 use gpuctl_core::model::{GpuCount, JobKind, Nodes, State, Status};
 
-/// Returns what was not checked of a running job, each with the reason.
+/// Returns the missing checks of a running job, each with the reason.
 pub(super) fn gaps(facts: &Facts<'_>, state: &State) -> Vec<String> {
     if state.status != Status::Running {
         return Vec::new();

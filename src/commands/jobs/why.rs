@@ -166,7 +166,7 @@ async fn diagnose_all_jobs(
     ));
     if unchecked > 0 {
         context.terminal.note(&format!(
-            "{} could not be checked completely: `gpuctl why NAME` says why",
+            "{} could not be checked completely; see `gpuctl why NAME`",
             count(unchecked as u64, "running job")
         ));
     }

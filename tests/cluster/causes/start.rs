@@ -132,9 +132,9 @@ pub fn setups() -> Vec<Setup> {
             .objects([service(1, pod(1), status(running(json!({}))))])
             .emitted("Unhealthy", "Readiness probe failed: HTTP probe failed with statuscode: 503"),
         new("a service that crashes", "crash-loop").objects([service(1, pod(1), status(running(json!({"containerStatuses": crash(1, "Error")}))))]),
-        new("a training that its node restarts", "crash-loop").objects([job_with(1, on_failure, status(running(json!({"containerStatuses": crash(1, "Error")}))))]),
-        new("a pod of nobody that crashes", "crash-loop").objects([bare(status(running(json!({"containerStatuses": crash(137, "OOMKilled")}))))]),
-        new("a pod of nobody whose program is missing", "crash-loop").objects([bare(status(running(json!({"containerStatuses": crash(128, "StartError")}))))]),
+        new("a training with restartPolicy OnFailure", "crash-loop").objects([job_with(1, on_failure, status(running(json!({"containerStatuses": crash(1, "Error")}))))]),
+        new("a bare pod that crashes", "crash-loop").objects([bare(status(running(json!({"containerStatuses": crash(137, "OOMKilled")}))))]),
+        new("a bare pod without its program", "crash-loop").objects([bare(status(running(json!({"containerStatuses": crash(128, "StartError")}))))]),
         new("a service that runs out of memory", "crash-loop").objects([service(1, pod(1), status(running(json!({"containerStatuses": crash(137, "OOMKilled")}))))]),
         new("a sidecar that stays", "sidecar-running").objects([job_with(1, with_proxy, status(running(json!({"containerStatuses": sidecar}))))]),
     ]

@@ -1,4 +1,4 @@
-//! Tests of pods whose status says that they run, but whose containers or nodes do not work.
+//! Tests running pods with broken containers or nodes.
 
 use gpuctl_core::model::{JobKind, Node, NodeFault, Taint};
 
@@ -178,7 +178,7 @@ fn a_container_between_two_crashes_is_in_a_crash_loop() {
         "{}",
         again.sentence
     );
-    // Ten minutes later the kubelet forgets the exits, and one retry is no loop.
+    // After ten minutes the kubelet resets the delay. A single retry is not a loop.
     assert_eq!(
         words(&answer(running("2026-01-31T11:40:00Z", 7))),
         Vec::<&str>::new()

@@ -1,5 +1,6 @@
 //! Parses the output of trainers, debuggers and NCCL.
 
+mod bars;
 pub mod first_error;
 pub mod phases;
 pub mod progress;

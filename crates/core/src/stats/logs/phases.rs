@@ -1,5 +1,5 @@
-//! Recognizes log lines of phases in which a training makes no steps: it saves or loads a
-//! checkpoint, compiles, evaluates, downloads or prepares its data. The lines are those of
+//! Recognizes phases of a training without steps by their log lines: saving or loading a
+//! checkpoint, compiling, evaluating, downloading or preparing data. The lines are those of
 //! torchtitan, Megatron, verl, torchtune, DeepSpeed, Hugging Face, Lightning, NeMo, LLaMA-Factory,
 //! axolotl and vLLM, which the tests contain.
 
@@ -7,9 +7,9 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-use super::progress::is_training_bar;
+use super::bars::is_training_bar;
 
-/// What a training does instead of training steps.
+/// A phase of a training without training steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogPhase {
     Saving,
@@ -37,10 +37,10 @@ impl LogPhase {
     }
 }
 
-/// What a log line says about phases.
+/// The phase that a log line reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PhaseMark {
-    /// The phase has begun or goes on.
+    /// The phase begins or continues.
     In(LogPhase),
     End,
 }
@@ -127,7 +127,7 @@ const ANY_BAR: &str = r"\d{1,3}%\|[^|]*\|\s*[\d?.]";
 struct Patterns {
     ends: Regex,
     denied: Regex,
-    /// In order of precedence: `Saving the dataset` is no checkpoint.
+    /// In order of precedence, because `Saving the dataset` does not save a checkpoint.
     phases: Vec<(LogPhase, Regex)>,
 }
 
@@ -149,7 +149,7 @@ static PATTERNS: LazyLock<Patterns> = LazyLock::new(|| {
     }
 });
 
-/// Returns what a line says about phases, or `None` if it says nothing.
+/// Returns the phase that a line reports, or `None` for other lines.
 pub(super) fn phase_mark(line: &str) -> Option<PhaseMark> {
     let patterns = &*PATTERNS;
     // A program can print after a bar without a new line, and a bar redraws itself.

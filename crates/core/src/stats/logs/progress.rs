@@ -5,6 +5,8 @@ use std::sync::LazyLock;
 use jiff::Timestamp;
 use regex::Regex;
 
+use super::bars::{BAR, bar_counts, counts};
+use super::steps::is_of_other_phase;
 use crate::model::Percent;
 
 /// Format of one trainer's progress lines. The patterns are in order of precedence: steps before
@@ -21,23 +23,6 @@ struct ProgressPattern {
     /// True if the first number is the epoch in progress, so that one epoch less is complete.
     started: bool,
 }
-
-/// A tqdm bar of a training: without a title, as of Hugging Face's Trainer, or with one such as
-/// `Epoch 3`, `Steps`, `Training Progress` (verl) or `1|100|Loss: 0.5` (torchtune). Before the title,
-/// launchers and loggers write ranks, times and levels. Bars with other titles show how far a
-/// download, a data set or a checkpoint is.
-const BAR: &str = r"(?ix)^
-    (?: \s+ | \x1b\[[\d;]*[a-z]
-      | [\[(](?: [\d\s:.,/t+z-]+ | [^\])]*\b(?:pid|ip)=[^\])]*
-            | (?:debug|info|warn(?:ing)?|stdout|stderr|[\w.]*(?:__|\.)[\w.]*)
-            | (?:(?:default|local|global|rank|node|worker|proc(?:ess)?|gpu|cuda|host|epoch|steps?
-                |iter|train(?:ing)?)[-_:\s]*\d*[\s,:/]*)+ )[\])]:?
-      | <std(?:out|err)>:? | -\s | \d{4}-\d\d-\d\d[t\x20]\S+ | (?:debug|info|warning)\b:? | (?:rank|node|worker)[-_]?\d+:
-    )*
-    (?: (?:global|epochs?|steps?|train|training|iter|iterations?|progress|loss)\b
-      | [\d\s:/|,.\#=\[\]()-]
-    )*
-    (?:^|[\s:\]])(\d{1,3})%\|[^|]*\|\s*(?:\d|\?)";
 
 const PATTERNS: [ProgressPattern; 4] = [
     ProgressPattern {
@@ -95,15 +80,11 @@ pub struct ProgressPoint {
     pub resolution: f64,
 }
 
-/// Counts in tqdm's bar, which are more precise than its percentage.
-const BAR_COUNTS: &str = r"\|\s*(\d+)/(\d+)\b";
-
 /// A bar for a single epoch of several, as in Lightning.
 const EPOCH_BAR: &str = r"(?i)\bepoch\b[^|%]*\d{1,3}%\|";
 
-static BARS: LazyLock<[Regex; 2]> = LazyLock::new(|| {
-    [BAR_COUNTS, EPOCH_BAR].map(|shape| Regex::new(shape).expect("the patterns are tested"))
-});
+static EPOCH_BARS: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(EPOCH_BAR).expect("the pattern is tested"));
 
 /// Returns the progress of the whole training from timestamped lines, in the most precise format
 /// that occurs. Ignores bars with a smaller total than the largest one, such as those of
@@ -137,8 +118,7 @@ fn point(
     at: Timestamp,
     line: &str,
 ) -> Option<ProgressPoint> {
-    let [_, epoch_bar] = &*BARS;
-    if epoch_bar.is_match(line) {
+    if EPOCH_BARS.is_match(line) {
         return None;
     }
     let Percent(percent) = read(pattern, shape, line)?;
@@ -155,27 +135,11 @@ fn point(
     })
 }
 
-/// Returns the done and all steps of a bar.
-pub(super) fn bar_counts(line: &str) -> Option<(f64, f64)> {
-    let [counts_in_bar, _] = &*BARS;
-    counts(counts_in_bar, line)
-}
-
-fn counts(shape: &Regex, line: &str) -> Option<(f64, f64)> {
-    let captures = line.rsplit('\r').find_map(|part| shape.captures(part))?;
-    let number = |index: usize| captures.get(index)?.as_str().parse::<f64>().ok();
-    number(1)
-        .zip(number(2))
-        .filter(|(done, total)| done <= total && *total > 0.0)
-}
-
-/// Whether the line is a bar of a training.
-pub(super) fn is_training_bar(line: &str) -> bool {
-    let [bar, ..] = &SHAPES[..] else { return false };
-    bar.is_match(line)
-}
-
 fn read(pattern: &ProgressPattern, shape: &Regex, line: &str) -> Option<Percent> {
+    // Lines of evaluations and data sets have steps too.
+    if pattern.shape != BAR && is_of_other_phase(line) {
+        return None;
+    }
     // A progress bar redraws itself with carriage returns, so only its last state counts.
     let captures = line.rsplit('\r').find_map(|part| shape.captures(part))?;
     let number = |index: usize| {
@@ -199,6 +163,7 @@ fn read(pattern: &ProgressPattern, shape: &Regex, line: &str) -> Option<Percent>
 
 #[cfg(test)]
 mod tests {
+    use super::super::bars::is_training_bar;
     use super::*;
 
     #[test]
@@ -277,6 +242,9 @@ mod tests {
             "Capturing CUDA graph shapes:  20%|██        | 7/35 [00:05<00:20]",
             "(EngineCore pid=7) Loading safetensors checkpoint shards:  25% Completed | 1/4",
             "Training data preparation:  10%|█ | 1/10",
+            "eval step 5/100",
+            "Validation: iteration 1/20 |",
+            "Tokenizing batch, step 3/5",
             "[Map]:  80%|████████  | 8000/10000 [00:10<00:02]",
             "(val)  50%|█████     | 5/10 [00:00<00:00]",
             "[rank0]: (eval) 50%|█████     | 5/10 [00:00<00:00]",

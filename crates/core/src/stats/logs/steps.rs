@@ -1,13 +1,13 @@
-//! Finds the training steps in log lines, and what a training does since its last step. Lines of
-//! other phases mention numbers of steps too, and evaluations and data sets have bars of their own.
+//! Finds the training steps in log lines, and the phase after the last step. Lines of other phases
+//! also contain step numbers, and evaluations and data sets also draw progress bars.
 
 use std::sync::LazyLock;
 
 use jiff::Timestamp;
 use regex::Regex;
 
+use super::bars::{bar_counts, is_training_bar};
 use super::phases::{LogPhase, PhaseMark, phase_mark};
-use super::progress::{bar_counts, is_training_bar};
 use super::training::{self, Measure};
 
 /// Time of a program's last step, and the interval between its steps.
@@ -20,7 +20,7 @@ pub struct Cadence {
     pub longest: f64,
 }
 
-/// What a training does since its last step, according to its log.
+/// The phase of a training after its last step, according to its log.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CurrentPhase {
     pub phase: LogPhase,
@@ -28,7 +28,7 @@ pub struct CurrentPhase {
     pub since: Option<Timestamp>,
     /// The last line of the phase.
     pub line: String,
-    /// Number of lines after it, which say nothing about phases or steps.
+    /// Number of later lines without a phase or step.
     pub lines_after: usize,
 }
 
@@ -44,7 +44,7 @@ struct LineReader {
     bar: Option<(f64, f64)>,
 }
 
-/// What a line shows.
+/// The meaning of a line.
 enum LineKind {
     Step,
     Phase(LogPhase),
@@ -56,14 +56,8 @@ impl LineReader {
     fn kind(&mut self, line: &str) -> LineKind {
         let is_bar = line.rsplit('\r').any(is_training_bar);
         let is_inner = is_bar && self.is_inner_bar(line);
-        // A line with a step and its loss may mention the time for loading data.
-        let is_logged = !is_bar && is_step_with_loss(line);
         match phase_mark(line) {
-            Some(PhaseMark::In(phase))
-                if is_logged && !matches!(phase, LogPhase::Saving | LogPhase::Evaluating) =>
-            {
-                LineKind::Step
-            }
+            Some(PhaseMark::In(_)) if !is_bar && !is_of_other_phase(line) => LineKind::Step,
             Some(PhaseMark::In(phase)) => LineKind::Phase(phase),
             Some(PhaseMark::End) => LineKind::PhaseEnd,
             None if is_inner => LineKind::Phase(LogPhase::Evaluating),
@@ -85,6 +79,16 @@ impl LineReader {
             self.bar = Some((done, total));
         }
         is_inner
+    }
+}
+
+/// Whether the line belongs to a phase without training steps. A line with a step and its loss
+/// does not, although it may mention the time for loading data.
+pub(super) fn is_of_other_phase(line: &str) -> bool {
+    match phase_mark(line) {
+        Some(PhaseMark::In(LogPhase::Saving | LogPhase::Evaluating)) => true,
+        Some(PhaseMark::In(_)) => !is_step_with_loss(line),
+        Some(PhaseMark::End) | None => false,
     }
 }
 
@@ -118,7 +122,7 @@ pub fn cadence<'a>(lines: impl Iterator<Item = (Timestamp, &'a str)>) -> Option<
 }
 
 /// Returns the phase that the last lines show, or `None` if a training step or the end of the phase
-/// follows it. Lines that say nothing about phases do not end a phase.
+/// follows it. Other lines do not end a phase.
 pub fn current_phase<'a>(
     lines: impl Iterator<Item = (Option<Timestamp>, &'a str)>,
 ) -> Option<CurrentPhase> {
