@@ -84,6 +84,22 @@ pub fn diagnose(facts: &Facts<'_>) -> Answer {
     if let Some(pending) = &facts.pending {
         answer.not_evaluated = pending.rules.unevaluated_rules(&facts.devices);
     }
+    check_helps(facts, &mut answer);
+    answer
+        .not_evaluated
+        .extend(facts.rank_answers.silent.iter().cloned());
+    answer.stacks.clone_from(&facts.rank_answers.stacks);
+    answer.coverage = Basis {
+        nodes: facts.known_nodes(),
+        events: facts.events_word(),
+    };
+    conclude(facts, &state, &mut answer);
+    answer
+}
+
+/// Marks the helps that are not proven, and removes commands that the API server would reject.
+fn check_helps(facts: &Facts<'_>, answer: &mut Answer) {
+    let job = facts.job;
     // Capacity for one pod does not start the whole job, and constraints that were not evaluated
     // may exclude the pod.
     let unsure = !answer.not_evaluated.is_empty()
@@ -104,34 +120,29 @@ pub fn diagnose(facts: &Facts<'_>) -> Answer {
         .iter_mut()
         .flat_map(|cause| &mut cause.helps)
         .for_each(|help| refused::without_rejected_edit(facts, help));
-    answer
-        .not_evaluated
-        .extend(facts.rank_answers.silent.iter().cloned());
-    answer.stacks.clone_from(&facts.rank_answers.stacks);
-    let gaps = unchecked::gaps(facts, &state);
-    answer.is_unchecked = answer.situation == Situation::Fine && !gaps.is_empty();
-    if answer.is_unchecked {
-        answer.situation = Situation::Unknown;
-    }
+}
+
+/// Writes the sentence. A running job without a known problem is `unknown` if it was not checked
+/// completely.
+fn conclude(facts: &Facts<'_>, state: &State, answer: &mut Answer) {
+    let gaps = unchecked::gaps(facts, state);
     answer.not_evaluated.extend(gaps.iter().cloned());
-    answer.coverage = Basis {
-        nodes: facts.known_nodes(),
-        events: facts.events_word(),
-    };
+    if answer.situation == Situation::Fine && !gaps.is_empty() {
+        (answer.situation, answer.is_unchecked) = (Situation::Unknown, true);
+        let name = &facts.job.name;
+        answer.sentence = format!("{name} is running; not checked: {}", gaps.join(", "));
+        return;
+    }
     answer.sentence = match running::doubt(facts) {
-        _ if answer.is_unchecked => {
-            format!("{} is running; not checked: {}", job.name, gaps.join(", "))
-        }
         Some(doubt) if answer.situation == Situation::Unknown && answer.causes.is_empty() => {
             let is_unasked = facts.rank_answers.places().is_empty();
             answer
                 .not_evaluated
                 .extend(is_unasked.then(|| running::missing_stacks_note(facts)));
-            format!("{}{doubt}", job.name)
+            format!("{}{doubt}", facts.job.name)
         }
-        _ => answer::sentence(&job.name, &state, &answer),
+        _ => answer::sentence(&facts.job.name, state, answer),
     };
-    answer
 }
 
 fn situation(facts: &Facts<'_>, state: &State) -> (Situation, Vec<Cause>) {
@@ -160,7 +171,8 @@ fn situation(facts: &Facts<'_>, state: &State) -> (Situation, Vec<Cause>) {
 fn running_situation(facts: &Facts<'_>, state: &State) -> (Situation, Vec<Cause>) {
     let faults = host_faults::causes(facts);
     // A service with ready pods continues to serve.
-    if !faults.is_empty() && !(facts.job.kind.serves() && state.running > 0) {
+    let serves = facts.job.kind.serves() && state.running > 0;
+    if !serves && !faults.is_empty() {
         return (host_situation(&faults), faults);
     }
     let evicted = evicted(facts);
