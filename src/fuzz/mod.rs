@@ -8,6 +8,7 @@ use gpuctl_core::model::values::quantity;
 use gpuctl_core::stats::exporters::exposition;
 use gpuctl_core::stats::exporters::query::quoted;
 use gpuctl_core::stats::logs::progress;
+use gpuctl_core::stats::logs::steps;
 use gpuctl_core::stats::logs::training::throughput;
 use gpuctl_manifest::convert;
 use gpuctl_manifest::spec;
@@ -80,7 +81,8 @@ fn training(bytes: &[u8]) {
             line,
         )
     });
-    let _ = progress::cadence(timed);
+    let _ = steps::cadence(timed.clone());
+    let _ = steps::current_phase(timed.map(|(time, line)| (Some(time), line)));
     let _ = throughput(text.lines());
 }
 

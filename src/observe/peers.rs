@@ -7,18 +7,21 @@ use futures::future::join;
 use crate::context::Context;
 use crate::observe::curves::lifetimes;
 use crate::observe::optional_metrics::OptionalMetrics;
-use crate::observe::progress::tail_pod;
-use gpuctl_cluster::Connection;
+use crate::observe::progress::{readable_tail, tail_pod};
+use gpuctl_cluster::{Connection, LogLine};
 use gpuctl_core::error::Error;
 use gpuctl_core::model::values::whole;
 use gpuctl_core::model::{Job, PodPhase, UnixSeconds};
+use gpuctl_core::stats::exporters::dialect::Quantity;
 use gpuctl_core::stats::exporters::identity::{ApiFacts, IdentityReader};
 use gpuctl_core::stats::exporters::query;
 use gpuctl_core::stats::exporters::query::Pods;
 use gpuctl_core::stats::history::curves as history;
-use gpuctl_core::stats::logs::progress;
-use gpuctl_core::stats::score::{bottlenecks, peers};
-use gpuctl_diagnosis::RunningFacts;
+use gpuctl_core::stats::history::curves::Trace;
+use gpuctl_core::stats::logs::steps;
+use gpuctl_core::stats::logs::steps::Cadence;
+use gpuctl_core::stats::score::{bottlenecks, own_power, peers};
+use gpuctl_diagnosis::{LogFacts, RunningFacts};
 use gpuctl_prometheus::Window;
 
 /// Length of the metrics window, default step and minimum step, in seconds.
@@ -75,30 +78,69 @@ pub(crate) async fn running(
                 .map(|answer| bottlenecks::read(&answer, &nodes)),
         ))
     });
-    let (answer, lines) = join(answer, tail_pod(connection, job, None, LOG_LINES)).await;
+    let (answer, lines) = join(answer, readable_tail(connection, job, None, LOG_LINES)).await;
     let (series, bottlenecks) = answer?.unwrap_or_default();
     let traces = history::read(&series, &ApiFacts::default(), &lifetimes(job)).traces;
     let report = peers::compare(&traces, end.millis());
-    let cadence = progress::cadence(
-        lines
-            .iter()
-            .filter_map(|line| Some((line.at?, line.text.as_str()))),
-    );
     let mut facts = RunningFacts {
         traces,
         report,
         bottlenecks,
-        cadence,
-        last_line: None,
+        cadence: lines.as_deref().and_then(cadence),
+        log: lines.as_deref().map(log_facts),
+        ..RunningFacts::default()
     };
+    if facts.stalled(now).is_some() && !facts.traces.is_empty() {
+        let earlier = earlier_power(&metrics, &pods, job, &facts).await?;
+        own_power::compare_with_earlier(&mut facts.report, &facts.traces, &earlier, end.millis());
+    }
     let waited_device = facts
         .blocking_device()
         .and_then(|device| facts.traces[device].pods.iter().next().cloned());
     if let Some((_, pod)) = waited_device {
-        let last_line = tail_pod(connection, job, Some(&pod), 1).await.pop();
-        facts.last_line = last_line.map(|line| (line.at, line.text));
+        let lines = tail_pod(connection, job, Some(&pod), LOG_LINES).await;
+        facts.waited_phase = log_facts(&lines).phase;
+        facts.last_line = lines.last().map(|line| (line.at, line.text.clone()));
     }
     Ok(Some(facts))
+}
+
+fn cadence(lines: &[LogLine]) -> Option<Cadence> {
+    let timed = lines.iter();
+    steps::cadence(timed.filter_map(|line| Some((line.at?, line.text.as_str()))))
+}
+
+fn log_facts(lines: &[LogLine]) -> LogFacts {
+    let timed = lines.iter().map(|line| (line.at, line.text.as_str()));
+    LogFacts {
+        last_at: lines.iter().rev().find_map(|line| line.at),
+        phase: steps::current_phase(timed),
+    }
+}
+
+/// Reads the power of the job's devices before its last step. Returns none without metrics.
+async fn earlier_power(
+    metrics: &OptionalMetrics<'_>,
+    pods: &Pods,
+    job: &Job,
+    facts: &RunningFacts,
+) -> Result<Vec<Trace>, Error> {
+    let Some(last_step) = facts.cadence.as_ref().map(|cadence| cadence.last) else {
+        return Ok(Vec::new());
+    };
+    let end = UnixSeconds::from(last_step);
+    let started = job.started_at().map_or(end, UnixSeconds::from);
+    let window = Window {
+        start: (end - WINDOW).max(started.min(end)),
+        end,
+        step: STEP_SECONDS,
+    };
+    let query = query::gauges(&[Quantity::Power], Some(pods));
+    let series = metrics
+        .optional(async |prometheus| Ok(prometheus.range(&query, window).await?))
+        .await?;
+    let series = series.unwrap_or_default();
+    Ok(history::read(&series, &ApiFacts::default(), &lifetimes(job)).traces)
 }
 
 /// Maps names and addresses of the job's nodes to node names.

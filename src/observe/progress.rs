@@ -103,22 +103,30 @@ pub(crate) async fn tail_pod(
     pod: Option<&str>,
     lines: u32,
 ) -> Vec<LogLine> {
+    let tail = readable_tail(connection, job, pod, lines).await;
+    tail.unwrap_or_default()
+}
+
+/// Reads the last `lines` log lines of a pod, by default of rank 0. Returns `None` if the log is
+/// unreadable.
+pub(crate) async fn readable_tail(
+    connection: &Connection,
+    job: &Job,
+    pod: Option<&str>,
+    lines: u32,
+) -> Option<Vec<LogLine>> {
     let pods = job.current_pods();
-    let Some(pod) = pods
+    let pod = pods
         .iter()
-        .find(|candidate| pod.is_none_or(|name| candidate.name == name))
-    else {
-        return Vec::new();
-    };
+        .find(|candidate| pod.is_none_or(|name| candidate.name == name))?;
     let query = LogQuery {
         container: pod.own_container().to_owned(),
         tail: Some(lines),
         ..LogQuery::default()
     };
-    connection
+    let log = connection
         .logs()
         .read(&job.namespace, &pod.name, &query)
-        .await
-        .unwrap_or_default()
-        .lines
+        .await;
+    log.ok().map(|log| log.lines)
 }

@@ -8,7 +8,7 @@ use crate::context::Context;
 use gpuctl_cluster::{Connection, JobFilter, MAX_EXPLAINED, OtherPods, unless_forbidden};
 use gpuctl_core::error::Error;
 use gpuctl_core::model::facts::workload::{QUEUED, WorkloadState};
-use gpuctl_core::model::{GpuCount, Inventory, Job, State, Status, Workload};
+use gpuctl_core::model::{Container, GpuCount, Inventory, Job, State, Status, Workload};
 use gpuctl_diagnosis::Subject;
 
 /// Jobs and workloads with GPUs, and those of them that may have a problem.
@@ -109,12 +109,21 @@ fn subject_of(workload: &Workload) -> Subject {
 }
 
 /// Returns true if a job may have a problem. False for jobs that have finished or are paused, and
-/// for those that run without GPUs, which nothing measures.
+/// for those that run steadily without GPUs, which nothing measures.
 fn may_have_problem(job: &Job) -> bool {
     let state = State::from_job(job);
+    let is_steady =
+        |container: &Container| container.running && container.restarts == 0 && !container.is_init;
+    let is_unsteady = job
+        .pods
+        .iter()
+        .filter(|pod| !pod.ended())
+        .any(|pod| !pod.ready || pod.deleting || !pod.containers.iter().all(is_steady));
     match state.status {
         Status::Succeeded | Status::Paused => false,
-        Status::Running => state.reason.is_some() || job.gpus_held() > GpuCount::ZERO,
+        Status::Running => {
+            state.reason.is_some() || is_unsteady || job.gpus_held() > GpuCount::ZERO
+        }
         _ => true,
     }
 }

@@ -302,7 +302,7 @@ fn the_progress_line_never_mixes_with_results() {
 }
 
 /// Makes a node look as if its kubelet had stopped. The node controller writes this condition.
-fn silence(scene: &Scene, node: &str) {
+pub fn silence(scene: &Scene, node: &str) {
     // The simulated kubelet would set the condition again.
     scene.admin.run(&["label", "node", node, "type-"]);
     let patch = json!({"status": {"conditions": [{

@@ -833,6 +833,8 @@ fn jobs_on_a_lost_node_have_an_unknown_status() {
             message(&job).ends_with("'s node silent-node-0 does not respond"),
             "{job:#}"
         );
+        let answer = scene.gpuctl(&["why", name, "-o", "json"]).ok().json();
+        assert_eq!(answer["causes"][0]["cause"], "node-lost", "{answer:#}");
     }
 }
 

@@ -7,6 +7,7 @@ use gpuctl_sandbox::Persona;
 use gpuctl_sandbox::nodes::{in_pool, node};
 use serde_json::{Value, json};
 
+use crate::delete::silence;
 use crate::runner::run;
 use crate::support::{A100, GPU, Scene, cluster, file};
 
@@ -181,12 +182,11 @@ fn why_names_holders_and_commands_to_run() {
         .ok()
         .json();
     assert_eq!(job_answer["causes"][0]["cause"], "insufficient-gpu");
+    // Without metrics, nothing shows whether its GPUs work.
+    let first = scene.gpuctl(&["why", "first"]).ok().out;
     assert!(
-        scene
-            .gpuctl(&["why", "first"])
-            .ok()
-            .out
-            .starts_with("first is running without known problems\n")
+        first.starts_with("first is running; not checked: activity of its GPUs (no metrics), "),
+        "{first}"
     );
     scene
         .gpuctl(&["why", "secnod"])
@@ -201,6 +201,31 @@ fn why_names_holders_and_commands_to_run() {
         .seen_by(Persona::Bob)
         .gpuctl(&["why", "second"])
         .exits(5);
+}
+
+#[test]
+fn why_names_a_node_that_does_not_respond() {
+    let scene = Scene::with_nodes("why-silent", 1);
+    scene.create("a", "resources: {pool: POOL, gpu: 2}");
+    scene.until("a", "running", None);
+    silence(&scene, "why-silent-0");
+    let pod = scene.pods("a")[0]["metadata"]["name"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    for name in ["a".to_owned(), format!("pod/{pod}")] {
+        let answer = scene.gpuctl(&["why", &name, "-o", "json"]).ok().json();
+        assert_eq!(answer["causes"][0]["cause"], "node-lost", "{answer:#}");
+        let sentence = answer["sentence"].as_str().unwrap();
+        assert!(
+            sentence.contains("node why-silent-0 of ")
+                && sentence.contains("has not responded")
+                && sentence.ends_with("Kubelet stopped posting node status"),
+            "{sentence}"
+        );
+    }
+    let all = scene.gpuctl(&["why", "--all"]).ok().out;
+    assert!(all.starts_with("why-silent/a  node-lost: "), "{all}");
 }
 
 #[test]

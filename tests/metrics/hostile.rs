@@ -242,7 +242,7 @@ fn hostile_texts_do_not_reach_terminals_or_spreadsheets() {
         .gpuctl_with(&["create", "-f", "-", "--allow-pending"], yaml)
         .ok();
     scene.until(&["why", "hostile-run"], |answer| {
-        answer["notEvaluated"] == json!([])
+        !answer["notEvaluated"].to_string().contains("metrics")
     });
     scene.until(&["events", "hostile-waits"], |answer| {
         answer.to_string().contains("FailedScheduling")

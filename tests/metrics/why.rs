@@ -129,7 +129,7 @@ fn why_names_a_throttled_rank_and_a_rank_that_blocks_its_peers() {
             unknown["situation"].as_str(),
             unknown["notEvaluated"][0].as_str()
         ),
-        (Some("unknown"), Some("activity of its GPUs: no metrics"))
+        (Some("unknown"), Some("activity of its GPUs (no metrics)"))
     );
 }
 

@@ -42,6 +42,9 @@ pub struct Answer {
     /// The ranks' stack traces, or `None` if they were not collected.
     pub stacks: Option<Vec<StackGroup>>,
     pub not_evaluated: Vec<String>,
+    /// Whether a running job has no known problem, but some checks were not possible. Its situation
+    /// is then `unknown`.
+    pub is_unchecked: bool,
     pub coverage: Basis,
 }
 

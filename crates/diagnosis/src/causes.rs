@@ -32,7 +32,10 @@ pub(crate) const CAUSES: &[(&str, &str)] = &[
         "no node has the labels that the pod requires",
     ),
     ("cordoned", "a node that fits the pod is cordoned"),
-    ("node-faulty", "a node that fits the pod is unhealthy"),
+    (
+        "node-faulty",
+        "a node that fits the pod, or that it is on, is unhealthy",
+    ),
     (
         "volume-topology",
         "its volume can only be mounted on other nodes",
@@ -120,7 +123,7 @@ pub(crate) const CAUSES: &[(&str, &str)] = &[
     ("container-creating", "its container is being created"),
     (
         "probe-starting",
-        "it is running, but its probe has not succeeded",
+        "it is running, but not ready, for example because its probe fails",
     ),
     ("crash-loop", "its container keeps exiting"),
     ("rollout-waiting", "a new version waits for the old one"),

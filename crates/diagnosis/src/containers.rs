@@ -2,10 +2,9 @@
 //! Secrets, the runtime, probes. The messages are those of kubelet 1.36 and containerd 2.2.
 
 use super::answer::Cause;
-use super::ends;
 use super::facts::Facts;
-use super::nodes::taint_word;
-use gpuctl_core::model::facts::state::{lost, pod_name};
+use super::{crashes, ends, host_faults};
+use gpuctl_core::model::facts::state::pod_name;
 use gpuctl_core::model::{Container, Event, Pod, PodPhase, is_starting};
 
 /// Event reasons for a kubelet that cannot prepare a pod.
@@ -28,8 +27,8 @@ const PROGRESS: [&str; 5] = [
 
 /// Explains why a scheduled pod does not work. Returns no causes for a working pod.
 pub(super) fn causes(facts: &Facts<'_>, pod: &Pod) -> Vec<Cause> {
-    if let Some((_, lost_text)) = lost(pod) {
-        return vec![Cause::new("node-lost", lost_text, "pod")];
+    if let Some(cause) = host_faults::unready(facts, pod) {
+        return vec![cause];
     }
     if let Some(cause) = evicted(facts, pod) {
         return vec![cause];
@@ -47,20 +46,11 @@ pub(super) fn causes(facts: &Facts<'_>, pod: &Pod) -> Vec<Cause> {
     {
         return waiting_causes(facts, pod, container, reason, message);
     }
-    // A restarting container is reported as terminated until the kubelet sets a waiting reason.
-    let is_restarting = |container: &&Container| {
-        container.restarts > 0
-            && container
-                .terminated
-                .as_ref()
-                .is_some_and(|end| end.code != 0)
-    };
-    if pod.phase == PodPhase::Running
-        && let Some(container) = pod.containers.iter().find(is_restarting)
-    {
-        return crashing(facts, pod, container);
+    let exited = crashes::exited(facts, pod);
+    if !exited.is_empty() {
+        return exited;
     }
-    if let Some(node_cause) = on_faulty_node(facts, pod).or_else(|| prepared(facts, pod)) {
+    if let Some(node_cause) = host_faults::tainted(facts, pod).or_else(|| prepared(facts, pod)) {
         return vec![node_cause];
     }
     // Ignore a pull with a later event. `None` sorts before every time.
@@ -136,7 +126,7 @@ fn waiting_causes(
             message,
             "pod",
         )],
-        "CrashLoopBackOff" => crashing(facts, pod, container),
+        "CrashLoopBackOff" => crashes::looping(facts, pod, container),
         "SchedulingGated" => vec![cause(
             "scheduling-gate",
             format!("{pod_label} is held back by a scheduling gate"),
@@ -146,27 +136,6 @@ fn waiting_causes(
             format!("{pod_label} cannot start: {reason}: {message}"),
         )],
     }
-}
-
-fn crashing(facts: &Facts<'_>, pod: &Pod, container: &Container) -> Vec<Cause> {
-    let pod_label = pod_name(pod);
-    let end = container
-        .terminated
-        .as_ref()
-        .or(container.last_ended.as_ref());
-    let text = match end {
-        Some(end) => format!(
-            "{pod_label} keeps exiting ({} restarts), last with {}",
-            container.restarts,
-            ends::describe(end)
-        ),
-        None => format!("{pod_label} keeps exiting"),
-    };
-    // Omit `--previous` until the container has restarted, because it would show an older run.
-    let logs = facts.logs(pod, container.terminated.is_none());
-    let crash = Cause::new("crash-loop", text, "pod").helps("read its log", Some(logs));
-    let why = end.map(|end| ends::end_cause(facts, pod, end));
-    std::iter::once(crash).chain(why).collect()
 }
 
 /// Substrings of registry errors by the name of their cause. The first match wins.
@@ -288,27 +257,6 @@ fn config(facts: &Facts<'_>, text: &str, message: &str, seen_in: &'static str) -
     }
 }
 
-/// Detects a faulty node, whose kubelet starts no containers because it does not respond.
-fn on_faulty_node(facts: &Facts<'_>, pod: &Pod) -> Option<Cause> {
-    let node = facts
-        .listed()?
-        .iter()
-        .find(|node| Some(&node.name) == pod.node.as_ref())?;
-    let taint = node
-        .taints
-        .iter()
-        .find(|taint| taint_word(&taint.key) == "node-faulty")
-        .filter(|_| pod.phase == PodPhase::Pending)?;
-    let text = format!(
-        "{} is on {}, which is unhealthy: {}",
-        pod_name(pod),
-        node.name,
-        taint.key
-    );
-    let describe = format!("gpuctl describe node {}", node.name);
-    Some(Cause::new("node-faulty", text, "inventory").helps("see the node", Some(describe)))
-}
-
 /// Returns the cause for the preparation step that failed, unless a later event shows progress.
 fn prepared(facts: &Facts<'_>, pod: &Pod) -> Option<Cause> {
     if pod.phase != PodPhase::Pending {
@@ -336,28 +284,23 @@ fn prepared(facts: &Facts<'_>, pod: &Pod) -> Option<Cause> {
     Some(config(facts, &text, &message, "events").when(time))
 }
 
-/// Explains why a running pod of a service is not ready.
+/// Explains why a running pod is not ready.
 fn unready_causes(facts: &Facts<'_>, pod: &Pod) -> Vec<Cause> {
-    if !facts.job.kind.serves() || pod.ready || pod.phase != PodPhase::Running {
-        return Vec::new();
+    let unsteady = crashes::unsteady(facts, pod);
+    if !unsteady.is_empty() || pod.ready || pod.phase != PodPhase::Running {
+        return unsteady;
     }
     let pod_label = pod_name(pod);
+    let serves = facts.job.kind.serves();
     let restarted = pod
         .containers
         .iter()
+        .filter(|_| serves)
         .find(|container| container.restarts > 0 && container.last_ended.is_some());
-    if let Some((container, end)) =
-        restarted.and_then(|container| Some((container, container.last_ended.as_ref()?)))
+    if let Some(container) = restarted
         && !(facts.job.checked && container.started)
     {
-        let text = format!(
-            "{pod_label} keeps exiting ({} restarts), last with {}",
-            container.restarts,
-            ends::describe(end)
-        );
-        let logs = facts.logs(pod, true);
-        let crash = Cause::new("crash-loop", text, "pod").helps("read its log", Some(logs));
-        return vec![crash, ends::end_cause(facts, pod, end)];
+        return crashes::looping(facts, pod, container);
     }
     let failing = newest(facts, pod, &["Unhealthy"]);
     let text = match failing {
@@ -365,7 +308,8 @@ fn unready_causes(facts: &Facts<'_>, pod: &Pod) -> Vec<Cause> {
             "{pod_label} is running, but its probe has not succeeded: {}",
             event.message
         ),
-        None => format!("{pod_label} is running, but its probe has not succeeded"),
+        None if serves => format!("{pod_label} is running, but its probe has not succeeded"),
+        None => format!("{pod_label} is running, but it is not ready"),
     };
     let logs = facts.logs(pod, false);
     let seen_in = if failing.is_some() { "events" } else { "pod" };

@@ -7,11 +7,14 @@ use super::answer::HolderTime;
 use gpuctl_core::model::counting::candidates::ClusterCapacity;
 use gpuctl_core::model::counting::capacity::Amounts;
 use gpuctl_core::model::counting::device_claims::DeviceClaims;
-use gpuctl_core::model::{ClaimState, Event, GroupVerdict, Job, Node, Nodes, Pod, Queue, QuotaUse};
+use gpuctl_core::model::{
+    ClaimState, Container, Event, GroupVerdict, Job, Node, Nodes, OWN_CONTAINER, Pod, Queue,
+    QuotaUse,
+};
 use gpuctl_core::stats::history::curves::Trace;
-use gpuctl_core::stats::logs::progress::Cadence;
 use gpuctl_core::stats::logs::ras::RasReport;
 use gpuctl_core::stats::logs::stacks::StackGroup;
+use gpuctl_core::stats::logs::steps::{Cadence, CurrentPhase};
 use gpuctl_core::stats::score::bottlenecks::Bottlenecks;
 use gpuctl_core::stats::score::peers::PeerReport;
 use gpuctl_manifest::render::PodRules;
@@ -82,21 +85,46 @@ pub struct RunningFacts {
     pub bottlenecks: Option<Bottlenecks>,
     /// Time of the job's last logged step, and the duration of a step.
     pub cadence: Option<Cadence>,
+    /// The log of the first rank, or `None` if it could not be read.
+    pub log: Option<LogFacts>,
     /// The last log line of the rank that differs from its peers, as (time, text).
     pub last_line: Option<(Option<Timestamp>, String)>,
+    /// The phase of the rank that differs from its peers, according to its log.
+    pub waited_phase: Option<CurrentPhase>,
+}
+
+/// The log of a running job, apart from its steps.
+#[derive(Clone, Debug, Default)]
+pub struct LogFacts {
+    /// Time of the last line.
+    pub last_at: Option<Timestamp>,
+    /// The phase of the job after its last training step.
+    pub phase: Option<CurrentPhase>,
 }
 
 /// Number of step durations without a step after which a job has stalled.
 const STEPS: f64 = 10.0;
 /// Minimum time in seconds without a step before a job counts as stalled.
 const LEAST: f64 = 120.0;
+/// A job may pause again for this multiple of its longest earlier pause, which was perhaps a
+/// checkpoint or an evaluation that its log does not mention.
+const PAUSE: f64 = 1.5;
+/// Maximum pause in seconds that an earlier one explains.
+const LONGEST_PAUSE: f64 = 3600.0;
 
 impl RunningFacts {
     /// Returns the seconds since the last step if the job has stalled.
-    pub(super) fn stalled(&self, now: Timestamp) -> Option<f64> {
+    pub fn stalled(&self, now: Timestamp) -> Option<f64> {
         let cadence = self.cadence.as_ref()?;
         let since = now.duration_since(cadence.last).as_secs_f64();
-        (since > (cadence.seconds * STEPS).max(LEAST)).then_some(since)
+        let pause = (cadence.longest * PAUSE).min(LONGEST_PAUSE);
+        (since > (cadence.seconds * STEPS).max(LEAST).max(pause)).then_some(since)
+    }
+
+    /// Returns the phase of the first rank, or else of the rank that its peers wait for.
+    pub(super) fn phase(&self) -> Option<&CurrentPhase> {
+        let of_first = self.log.as_ref().and_then(|log| log.phase.as_ref());
+        of_first.or(self.waited_phase.as_ref())
     }
 
     /// Returns the device whose rank its peers wait for: the only one that is not spinning, and
@@ -176,6 +204,23 @@ impl Facts<'_> {
             .rank
             .map_or(String::new(), |rank| format!(" --rank {rank}"));
         format!("gpuctl logs {}{rank}{previous}", self.full_name())
+    }
+
+    /// Returns the command that prints the log of one container of a pod.
+    pub(super) fn container_logs(
+        &self,
+        pod: &Pod,
+        container: &Container,
+        previous: bool,
+    ) -> String {
+        let is_implied = pod.containers.len() == 1 || container.name == OWN_CONTAINER;
+        let logs = self.logs(pod, false);
+        let name = match is_implied {
+            true => String::new(),
+            false => format!(" -c {}", container.name),
+        };
+        let previous = if previous { " --previous" } else { "" };
+        format!("{logs}{name}{previous}")
     }
 
     pub(super) fn listed(&self) -> Option<&[Node]> {

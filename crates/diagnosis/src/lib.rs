@@ -9,12 +9,15 @@ mod bottlenecks;
 mod candidates;
 mod causes;
 mod containers;
+mod crashes;
 mod dead;
 mod deleted;
 mod devices;
+mod durations;
 mod ends;
 mod facts;
 mod free_devices;
+mod host_faults;
 mod message_causes;
 mod nodes;
 mod placement;
@@ -27,14 +30,17 @@ mod scheduler;
 mod shortage;
 #[cfg(test)]
 mod tests;
+mod unchecked;
 mod waiting;
 
 pub use answer::{Answer, Basis, Cause, HolderTime, Situation};
 pub use deleted::{Memory, remembered};
-pub use facts::{ClaimFact, Facts, LastMessage, PendingPod, RankAnswers, RunningFacts, Subject};
+pub use facts::{
+    ClaimFact, Facts, LastMessage, LogFacts, PendingPod, RankAnswers, RunningFacts, Subject,
+};
 pub use nodes::{insufficient, node_obstacles};
 
-use gpuctl_core::model::{Job, State, Status};
+use gpuctl_core::model::{Job, Pod, State, Status};
 
 /// Returns true if the job waits until other jobs end or move.
 pub fn waits_for_capacity(answer: &Answer) -> bool {
@@ -64,6 +70,13 @@ pub fn diagnose(facts: &Facts<'_>) -> Answer {
         causes: answer::weighed(causes),
         ..Answer::default()
     };
+    if answer.situation == Situation::Dead && answer.since.is_none() {
+        let first = answer
+            .causes
+            .first()
+            .and_then(|cause| cause.evidence.first());
+        answer.since = first.and_then(|evidence| evidence.at);
+    }
     // A situation without a cause would only repeat the status of the job.
     if answer.causes.is_empty() && matches!(situation, Situation::Waiting | Situation::Dead) {
         answer.situation = Situation::Unknown;
@@ -71,6 +84,22 @@ pub fn diagnose(facts: &Facts<'_>) -> Answer {
     if let Some(pending) = &facts.pending {
         answer.not_evaluated = pending.rules.unevaluated_rules(&facts.devices);
     }
+    check_helps(facts, &mut answer);
+    answer
+        .not_evaluated
+        .extend(facts.rank_answers.silent.iter().cloned());
+    answer.stacks.clone_from(&facts.rank_answers.stacks);
+    answer.coverage = Basis {
+        nodes: facts.known_nodes(),
+        events: facts.events_word(),
+    };
+    conclude(facts, &state, &mut answer);
+    answer
+}
+
+/// Marks the helps that are not proven, and removes commands that the API server would reject.
+fn check_helps(facts: &Facts<'_>, answer: &mut Answer) {
+    let job = facts.job;
     // Capacity for one pod does not start the whole job, and constraints that were not evaluated
     // may exclude the pod.
     let unsure = !answer.not_evaluated.is_empty()
@@ -91,54 +120,113 @@ pub fn diagnose(facts: &Facts<'_>) -> Answer {
         .iter_mut()
         .flat_map(|cause| &mut cause.helps)
         .for_each(|help| refused::without_rejected_edit(facts, help));
-    answer
-        .not_evaluated
-        .extend(facts.rank_answers.silent.iter().cloned());
-    answer.stacks.clone_from(&facts.rank_answers.stacks);
-    let gaps = [gap_of_devices(facts, &state), gap_of_bottlenecks(facts)];
-    answer
-        .not_evaluated
-        .extend(gaps.into_iter().flatten().map(ToOwned::to_owned));
-    answer.coverage = Basis {
-        nodes: facts.known_nodes(),
-        events: facts.events_word(),
-    };
+}
+
+/// Writes the sentence. A running job without a known problem is `unknown` if it was not checked
+/// completely.
+fn conclude(facts: &Facts<'_>, state: &State, answer: &mut Answer) {
+    let gaps = unchecked::gaps(facts, state);
+    answer.not_evaluated.extend(gaps.iter().cloned());
+    if answer.situation == Situation::Fine && !gaps.is_empty() {
+        (answer.situation, answer.is_unchecked) = (Situation::Unknown, true);
+        let name = &facts.job.name;
+        answer.sentence = format!("{name} is running; not checked: {}", gaps.join(", "));
+        return;
+    }
     answer.sentence = match running::doubt(facts) {
         Some(doubt) if answer.situation == Situation::Unknown && answer.causes.is_empty() => {
             let is_unasked = facts.rank_answers.places().is_empty();
             answer
                 .not_evaluated
                 .extend(is_unasked.then(|| running::missing_stacks_note(facts)));
-            format!("{}{doubt}", job.name)
+            format!("{}{doubt}", facts.job.name)
         }
-        _ => answer::sentence(&job.name, &state, &answer),
+        _ => answer::sentence(&facts.job.name, state, answer),
     };
-    answer
 }
 
 fn situation(facts: &Facts<'_>, state: &State) -> (Situation, Vec<Cause>) {
     match state.status {
         Status::Succeeded => (Situation::Fine, Vec::new()),
-        Status::Failed | Status::Unknown => (Situation::Dead, dead::causes(facts)),
-        Status::Terminating => (Situation::Dead, vec![dead::deleted(facts)]),
+        Status::Failed => (Situation::Dead, dead::causes(facts)),
+        // Pods of a node that does not respond, unless the Job has failed.
+        Status::Unknown => match host_faults::causes(facts) {
+            causes if causes.is_empty() => (Situation::Dead, dead::causes(facts)),
+            causes => (host_situation(&causes), causes),
+        },
+        Status::Terminating => {
+            let causes = [host_faults::causes(facts), vec![dead::deleted(facts)]].concat();
+            (Situation::Dead, causes)
+        }
         Status::Paused => (Situation::Waiting, vec![waiting::paused(facts)]),
         Status::Pending => {
             let causes = [unhealthy_hardware(facts), waiting::causes(facts)].concat();
             (Situation::Waiting, causes)
         }
+        Status::Running => running_situation(facts, state),
+    }
+}
+
+/// Checks the nodes and containers of a running job, and then its devices and logs.
+fn running_situation(facts: &Facts<'_>, state: &State) -> (Situation, Vec<Cause>) {
+    let faults = host_faults::causes(facts);
+    // A service with ready pods continues to serve.
+    let serves = facts.job.kind.serves() && state.running > 0;
+    if !serves && !faults.is_empty() {
+        return (host_situation(&faults), faults);
+    }
+    let evicted = evicted(facts);
+    let causes = match evicted.is_empty() {
         // Some pods of a running service may still have a problem: not ready, or not ended yet.
-        Status::Running => {
-            let evicted = evicted(facts);
-            let causes = if evicted.is_empty() {
-                waiting::partial_causes(facts, state)
-            } else {
-                evicted
-            };
-            match causes.is_empty() {
-                true => with_unhealthy_devices(facts, running::causes(facts)),
-                false => (Situation::Waiting, causes),
-            }
-        }
+        true => waiting::partial_causes(facts, state),
+        false => evicted,
+    };
+    if !causes.is_empty() {
+        return (Situation::Waiting, causes);
+    }
+    let broken = broken(facts);
+    if !broken.is_empty() || !faults.is_empty() {
+        let causes = [faults, unhealthy_hardware(facts), broken].concat();
+        return (broken_situation(facts), causes);
+    }
+    let (situation, mut causes) = with_unhealthy_devices(facts, running::causes(facts));
+    if let Some(reported) = host_faults::reported(facts) {
+        causes.push(reported);
+    }
+    match situation {
+        Situation::Fine if !causes.is_empty() => (Situation::Unknown, causes),
+        situation => (situation, causes),
+    }
+}
+
+/// The situation of a job with pods on nodes that do not respond or are not ready. A node that is
+/// not ready may still run its pods.
+fn host_situation(causes: &[Cause]) -> Situation {
+    match causes.iter().any(|cause| cause.word == "node-lost") {
+        true => Situation::Dead,
+        false => Situation::Unknown,
+    }
+}
+
+/// Explains the containers of running pods that do not run, or not steadily, and pods that are not
+/// ready.
+fn broken(facts: &Facts<'_>) -> Vec<Cause> {
+    let pods = facts.job.current_pods().into_iter();
+    pods.filter(|pod| !pod.ended() && !pod.deleting)
+        .flat_map(|pod| containers::causes(facts, pod))
+        .collect()
+}
+
+/// A job with a broken container waits if none of the pod's containers runs. Otherwise it is
+/// unknown whether it works without that container.
+fn broken_situation(facts: &Facts<'_>) -> Situation {
+    let waits = |pod: &&Pod| {
+        let mut main = pod.containers.iter().filter(|container| !container.is_init);
+        !pod.ended() && !pod.containers.is_empty() && !main.any(|container| container.running)
+    };
+    match facts.job.current_pods().iter().any(waits) {
+        true => Situation::Waiting,
+        false => Situation::Unknown,
     }
 }
 
@@ -161,22 +249,6 @@ fn unhealthy_hardware(facts: &Facts<'_>) -> Vec<Cause> {
     let pods = facts.job.current_pods().into_iter();
     let unhealthy = pods.filter_map(|pod| devices::unhealthy(facts, pod));
     nodes::gone(facts).into_iter().chain(unhealthy).collect()
-}
-
-/// The gap in the answer when the devices of a running job have no metrics.
-fn gap_of_devices(facts: &Facts<'_>, state: &State) -> Option<&'static str> {
-    let is_measured = facts
-        .running
-        .as_ref()
-        .is_some_and(|running| !running.traces.is_empty());
-    (state.status == Status::Running && !is_measured).then_some("activity of its GPUs: no metrics")
-}
-
-/// Returns the note for missing metrics of links, ports and CPU limits.
-fn gap_of_bottlenecks(facts: &Facts<'_>) -> Option<&'static str> {
-    let running = facts.running.as_ref()?;
-    (running.bottlenecks.is_none() && !running.traces.is_empty())
-        .then_some("links, network ports and CPU limits: Prometheus did not answer")
 }
 
 /// Returns the causes for evicted pods that still seem to run.

@@ -2,11 +2,18 @@
 //! is slower than its peers and why.
 
 use super::answer::{Cause, Situation};
+use super::durations::time_since;
 use super::facts::{Facts, RunningFacts};
 use super::{bottlenecks, ranks};
 use gpuctl_core::model::{Job, JobKind};
 use gpuctl_core::stats::exporters::dialect::Quantity;
 use gpuctl_core::stats::score::peers::{Deviation, PeerReport, ThrottleReason, throttled_by};
+
+/// Seconds for which idle GPUs may be due to a checkpoint or an evaluation that the log does not
+/// mention, as of Hugging Face's Trainer with its default log level.
+const UNLOGGED: f64 = 600.0;
+/// After a phase and more than this number of lines, the phase may have ended.
+const LINES: usize = 20;
 
 /// Returns the problem of a running job, or `None` if it has none.
 pub(super) fn causes(facts: &Facts<'_>) -> Option<(Situation, Vec<Cause>)> {
@@ -35,7 +42,11 @@ pub(super) fn causes(facts: &Facts<'_>) -> Option<(Situation, Vec<Cause>)> {
 
 /// Explains why a training makes no progress, or returns `None` if it does.
 fn stuck(facts: &Facts<'_>, running: &RunningFacts) -> Option<Cause> {
-    let is_stalled = running.stalled(facts.now).is_some();
+    // A job that saves or evaluates does not hang, and its peers wait for it.
+    let stalled = running
+        .stalled(facts.now)
+        .filter(|_| running.phase().is_none());
+    let is_stalled = stalled.is_some();
     let moves = running.cadence.is_some() && !is_stalled;
     let report = &running.report;
     // A response may be missing because it is late, and a process that RAS gave up may no longer
@@ -50,9 +61,7 @@ fn stuck(facts: &Facts<'_>, running: &RunningFacts) -> Option<Cause> {
     {
         return Some(ranks::with_ranks(facts, missing));
     }
-    if !is_stalled {
-        return None;
-    }
+    let stalled = stalled?;
     if report.sampled > 1 {
         if let Some(node) = report.silent_nodes.first() {
             let text = format!(
@@ -66,7 +75,7 @@ fn stuck(facts: &Facts<'_>, running: &RunningFacts) -> Option<Cause> {
         if report.spinning.len() * 2 > report.sampled {
             return Some(ranks::with_ranks(facts, hang(facts, running)));
         }
-        if report.idle.len() == report.sampled {
+        if report.idle.len() == report.sampled && stalled > UNLOGGED {
             let text = format!(
                 "its {} GPUs are idle, and it no longer logs steps",
                 report.sampled
@@ -94,14 +103,17 @@ pub(super) fn quiet(facts: &Facts<'_>) -> Situation {
 /// Describes evidence against progress that proves no cause. The text continues a sentence that
 /// starts with the name of the job.
 pub(super) fn doubt(facts: &Facts<'_>) -> Option<String> {
-    if let Some(silence) = silence(facts) {
-        return Some(format!(" logged {silence}; the cause is unknown"));
-    }
     // GPUs of a service spin while it waits for requests.
     let running = facts
         .running
         .as_ref()
         .filter(|_| facts.job.kind == JobKind::Training)?;
+    if let Some(phase) = phase(facts, running) {
+        return Some(phase);
+    }
+    if let Some(silence) = silence(facts) {
+        return Some(format!(" logged {silence}; the cause is unknown"));
+    }
     // Steps that continue in the log prove progress, whatever the power is.
     if running.cadence.is_some() {
         return None;
@@ -114,11 +126,54 @@ pub(super) fn doubt(facts: &Facts<'_>) -> Option<String> {
             spinning(report)
         ));
     }
-    let node = report.silent_nodes.first()?;
-    Some(format!(
-        ": the GPUs of {node} have had no metrics for two minutes, while others have; its log has \
-         no steps, so it is unknown whether it makes progress"
-    ))
+    if let Some(node) = report.silent_nodes.first() {
+        return Some(format!(
+            ": the GPUs of {node} have had no metrics for two minutes, while others have; its log \
+             has no steps, so it is unknown whether it makes progress"
+        ));
+    }
+    let last = running.log.as_ref()?.last_at?;
+    let is_quiet = facts.now.duration_since(last).as_secs_f64() > UNLOGGED;
+    (is_quiet && report.sampled > 0 && report.idle.len() == report.sampled).then(|| {
+        format!(
+            ": its {} idle, and its last log line is {} old; it is unknown whether it makes \
+             progress",
+            gpus(report.sampled),
+            time_since(last, facts.now)
+        )
+    })
+}
+
+/// Describes the phase of a training that has made no step yet or has stopped making steps.
+fn phase(facts: &Facts<'_>, running: &RunningFacts) -> Option<String> {
+    let phase = running.phase()?;
+    let is_first_rank = running.log.as_ref().is_some_and(|log| log.phase.is_some());
+    let rank = match running.blocking_device().filter(|_| !is_first_rank) {
+        Some(device) => format!(": {}", ranks::rank_of(facts.job, &running.traces[device]).0),
+        None => String::new(),
+    };
+    let duration = phase.since.map_or(String::new(), |since| {
+        format!(" for {}", time_since(since, facts.now))
+    });
+    let doing = format!("{rank} has been {}{duration}", phase.phase.doing());
+    let steps = match (running.stalled(facts.now), &running.cadence) {
+        (Some(_), Some(cadence)) => {
+            format!(
+                "its last step was {} ago",
+                time_since(cadence.last, facts.now)
+            )
+        }
+        (None, None) if phase.lines_after <= LINES => "its log has no training step yet".to_owned(),
+        _ => return None,
+    };
+    Some(format!("{doing} («{}»); {steps}", phase.line))
+}
+
+fn gpus(number: usize) -> String {
+    match number {
+        1 => "GPU is".to_owned(),
+        number => format!("{number} GPUs are"),
+    }
 }
 
 /// Describes how long ago a training logged its last step. Returns `None` if it makes progress or
@@ -152,8 +207,11 @@ fn spinning(report: &PeerReport) -> String {
     let watts = report
         .spinning_watts
         .map_or(String::new(), |watts| format!(" at {watts:.0} W"));
+    let earlier = report.earlier_watts.map_or(String::new(), |watts| {
+        format!(", and drew {watts:.0} W before the last step")
+    });
     format!(
-        "{} of {} GPUs show full utilization{watts}",
+        "{} of {} GPUs show full utilization{watts}{earlier}",
         report.spinning.len(),
         report.sampled
     )

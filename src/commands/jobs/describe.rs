@@ -24,7 +24,7 @@ use gpuctl_core::stats::exporters::query;
 use gpuctl_core::stats::exporters::query::Pods;
 use gpuctl_core::stats::history::curves as history;
 use gpuctl_core::stats::history::curves::Lifetimes;
-use gpuctl_core::stats::logs::{progress, training};
+use gpuctl_core::stats::logs::{steps, training};
 use gpuctl_manifest::spec::masked;
 use gpuctl_prometheus::Window;
 use gpuctl_view::document;
@@ -127,7 +127,7 @@ async fn first_step(connection: &Connection, job: &Job, state: &State) -> Option
         return None;
     }
     let lines = head(connection, job).await;
-    progress::first_step(
+    steps::first_step(
         lines
             .iter()
             .filter_map(|line| Some((line.at?, line.text.as_str()))),

@@ -15,6 +15,7 @@ use crate::observe::why_subject;
 use crate::selection;
 use gpuctl_cluster::Connection;
 use gpuctl_core::error::{Error, ErrorKind};
+use gpuctl_core::model::values::text::count;
 use gpuctl_diagnosis::Situation;
 use gpuctl_view::jobs::why::{WhyRow, item, text};
 use gpuctl_view::jobs::why_list;
@@ -132,7 +133,11 @@ async fn diagnose_all_jobs(
     let is_partial = !suspects.unseen.is_empty();
     let mut diagnosed =
         why::diagnose_subjects(connection, suspects.jobs, RankQueries::default(), context).await?;
-    diagnosed.retain(|diagnosed_job| diagnosed_job.answer.situation != Situation::Fine);
+    let unchecked = diagnosed
+        .iter()
+        .filter(|job| job.answer.is_unchecked)
+        .count();
+    diagnosed.retain(|job| job.answer.situation != Situation::Fine && !job.answer.is_unchecked);
     let rows: Vec<WhyRow<'_>> = diagnosed.iter().map(row).collect();
     let place = match namespace {
         Some(namespace) => format!("namespace {namespace}"),
@@ -148,6 +153,12 @@ async fn diagnose_all_jobs(
         "with a problem: {} of {total} gpuctl jobs{others} in {place}",
         rows.len()
     ));
+    if unchecked > 0 {
+        context.terminal.note(&format!(
+            "{} could not be checked completely; see `gpuctl why NAME`",
+            count(unchecked as u64, "running job")
+        ));
+    }
     let answer = document(format, &why_list::list(&rows));
     let style = context.terminal.style();
     context

@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use super::setup::{Setup, gpus, job_with, pod, service, status, waiting, with};
+use super::setup::{NS, Setup, gpus, job_with, pod, service, status, waiting, with};
 
 const REFERENCE: &str = "registry.example.com/team/train:v7";
 
@@ -41,6 +41,14 @@ pub fn setups() -> Vec<Setup> {
         json!([{"name": "main", "image": "busybox", "imageID": "", "ready": false, "started": false, "restartCount": 5,
             "state": {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 5m0s restarting failed container"}},
             "lastState": {"terminated": {"exitCode": code, "reason": reason, "finishedAt": "2026-01-31T10:51:00Z"}}}])
+    };
+    let on_failure = with(pod(1), json!({"restartPolicy": "OnFailure"}));
+    let bare = |annotations: Value| {
+        let spec = with(
+            pod(1),
+            json!({"restartPolicy": "Always", "nodeName": format!("{NS}-0")}),
+        );
+        json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "train", "annotations": annotations}, "spec": spec})
     };
     let sidecar = json!([
         {"name": "main", "image": "busybox", "imageID": "", "ready": false, "restartCount": 0, "state": {"terminated": {"exitCode": 0, "reason": "Completed"}}},
@@ -124,6 +132,9 @@ pub fn setups() -> Vec<Setup> {
             .objects([service(1, pod(1), status(running(json!({}))))])
             .emitted("Unhealthy", "Readiness probe failed: HTTP probe failed with statuscode: 503"),
         new("a service that crashes", "crash-loop").objects([service(1, pod(1), status(running(json!({"containerStatuses": crash(1, "Error")}))))]),
+        new("a training with restartPolicy OnFailure", "crash-loop").objects([job_with(1, on_failure, status(running(json!({"containerStatuses": crash(1, "Error")}))))]),
+        new("a bare pod that crashes", "crash-loop").objects([bare(status(running(json!({"containerStatuses": crash(137, "OOMKilled")}))))]),
+        new("a bare pod without its program", "crash-loop").objects([bare(status(running(json!({"containerStatuses": crash(128, "StartError")}))))]),
         new("a service that runs out of memory", "crash-loop").objects([service(1, pod(1), status(running(json!({"containerStatuses": crash(137, "OOMKilled")}))))]),
         new("a sidecar that stays", "sidecar-running").objects([job_with(1, with_proxy, status(running(json!({"containerStatuses": sidecar}))))]),
     ]

@@ -1,6 +1,7 @@
 //! Reads and writes nodes, devices and pools.
 
 pub(crate) mod capacity;
+pub(crate) mod condition;
 pub(crate) mod device_claims;
 pub(crate) mod device_slices;
 pub(crate) mod devices;

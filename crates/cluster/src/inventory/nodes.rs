@@ -7,8 +7,9 @@ use futures::future::join3;
 use serde::Deserialize;
 
 use gpuctl_core::model::facts::resource::VOLCANO_REGISTER;
-use gpuctl_core::model::{Node, Nodes, Taint};
+use gpuctl_core::model::{HostCondition, Node, NodeFault, Nodes, Taint};
 
+use super::condition::WireCondition;
 use super::devices::claimable;
 use crate::discovery::defaults::note_type_label;
 use crate::transport::decode::{ListPage, ObjectMetadata};
@@ -23,8 +24,8 @@ struct WireNode<'a> {
     metadata: ObjectMetadata<'a>,
     #[serde(borrow, default)]
     spec: NodeSpec<'a>,
-    #[serde(default)]
-    status: NodeStatus,
+    #[serde(borrow, default)]
+    status: NodeStatus<'a>,
 }
 
 #[derive(Deserialize, Default)]
@@ -47,9 +48,11 @@ struct WireTaint<'a> {
 
 #[derive(Deserialize, Default)]
 #[serde(default)]
-struct NodeStatus {
+struct NodeStatus<'a> {
     allocatable: BTreeMap<String, String>,
     capacity: BTreeMap<String, String>,
+    #[serde(borrow)]
+    conditions: Vec<WireCondition<'a>>,
 }
 
 #[derive(Deserialize)]
@@ -144,6 +147,8 @@ impl WireNode<'_> {
     fn node(&self) -> Node {
         // HAMi and Volcano register the devices that they share in annotations of the node.
         let is_sharing = |key: &str| key.starts_with("hami.io/") || key == VOLCANO_REGISTER;
+        let conditions = self.status.conditions.iter();
+        let conditions: Vec<HostCondition> = conditions.map(WireCondition::condition).collect();
         Node {
             name: self.metadata.name.to_string(),
             labels: self.metadata.labels.clone(),
@@ -162,6 +167,7 @@ impl WireNode<'_> {
             }),
             taints: self.spec.taints(),
             schedulable: !self.spec.unschedulable,
+            fault: NodeFault::of_conditions(&conditions),
             site_type_label: None,
             claimable: Vec::new(),
             slim: false,

@@ -9,6 +9,7 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::condition::WireCondition;
 use super::devices::{Claimed, devices};
 use super::held_pod::ConsumerReader;
 use super::nodes::NodeSpec;
@@ -19,7 +20,7 @@ use crate::transport::list::Page;
 use crate::transport::refusal::unreadable_answer;
 use crate::{Failure, handles::InventoryApi};
 use gpuctl_core::model::facts::resource::VOLCANO_REGISTER;
-use gpuctl_core::model::{Consumers, Device, HostCondition, Inventory, Node, NodeDetails};
+use gpuctl_core::model::{Consumers, Device, Inventory, Node, NodeDetails};
 
 /// An inventory and the kinds that the user could not read.
 #[derive(Clone)]
@@ -85,21 +86,6 @@ struct HostStatus<'a> {
     addresses: Vec<WireAddress>,
     #[serde(borrow)]
     node_info: NodeInfo<'a>,
-}
-
-#[derive(Deserialize, Default)]
-#[serde(rename_all = "camelCase", default)]
-struct WireCondition<'a> {
-    #[serde(borrow, rename = "type")]
-    kind: Cow<'a, str>,
-    #[serde(borrow)]
-    status: Cow<'a, str>,
-    #[serde(borrow)]
-    reason: Cow<'a, str>,
-    #[serde(borrow)]
-    message: Cow<'a, str>,
-    #[serde(deserialize_with = "lenient::time")]
-    last_heartbeat_time: Option<Timestamp>,
 }
 
 #[derive(Deserialize, Default)]
@@ -300,6 +286,7 @@ impl WireHost<'_> {
                 machine: BTreeMap::new(),
                 taints: self.spec.taints(),
                 schedulable: !self.spec.unschedulable,
+                fault: None,
                 site_type_label: None,
                 claimable: Vec::new(),
                 slim: false,
@@ -310,13 +297,7 @@ impl WireHost<'_> {
                 .status
                 .conditions
                 .iter()
-                .map(|condition| HostCondition {
-                    kind: condition.kind.to_string(),
-                    status: condition.status.to_string(),
-                    reason: condition.reason.to_string(),
-                    message: condition.message.to_string(),
-                    heartbeat_at: condition.last_heartbeat_time,
-                })
+                .map(WireCondition::condition)
                 .collect(),
             addresses: self
                 .status

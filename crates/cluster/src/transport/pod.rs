@@ -25,12 +25,16 @@ impl WirePod<'_> {
             .status
             .init_container_statuses
             .iter()
-            .filter(|init| init.holds_up());
+            .filter(|init| init.holds_up())
+            .map(|init| Container {
+                is_init: true,
+                ..init.container()
+            });
         self.status
             .container_statuses
             .iter()
-            .chain(inits)
             .map(ContainerStatus::container)
+            .chain(inits)
             .collect()
     }
 
@@ -127,6 +131,12 @@ impl ContainerStatus<'_> {
             last_ended: self.last_state.terminated.as_ref().map(Terminated::end),
             started: self.started.unwrap_or_else(|| self.state.running.is_some()),
             running: self.state.running.is_some(),
+            running_since: self
+                .state
+                .running
+                .as_ref()
+                .and_then(|running| running.started_at),
+            is_init: false,
             unhealthy: self.unhealthy(),
         }
     }

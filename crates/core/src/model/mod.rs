@@ -20,6 +20,7 @@ pub use facts::host::{NodeDetails, NodeHealth};
 pub use facts::job::{Job, JobKind};
 pub use facts::job_pod::{Container, ContainerEnd, OWN_CONTAINER, Pod, PodPhase};
 pub use facts::node::{ClaimableDevices, Node, Nodes, Taint};
+pub use facts::node_fault::NodeFault;
 pub use facts::pool::{LabelNote, LabelNotes, PoolDefinition};
 pub use facts::queue::{Gang, GangMode, QueueSystem};
 pub use facts::queue::{GroupVerdict, Preemption, Queue, QueuePosition, QueueVerdict};

@@ -271,8 +271,11 @@ pub fn text(row: &WhyRow<'_>, style: TextStyle, now: Timestamp) -> String {
     if let Some(start) = &answer.start {
         text.push_str(&line(2, &start_text(start), style));
     }
-    if !answer.not_evaluated.is_empty() {
-        let not_evaluated = format!("not evaluated: {}", answer.not_evaluated.join(", "));
+    // Skip what the sentence already names.
+    let gaps = answer.not_evaluated.iter().map(String::as_str);
+    let gaps: Vec<&str> = gaps.filter(|gap| !answer.sentence.contains(gap)).collect();
+    if !gaps.is_empty() {
+        let not_evaluated = format!("not evaluated: {}", gaps.join(", "));
         text.push_str(&line(2, &not_evaluated, style));
     }
     text

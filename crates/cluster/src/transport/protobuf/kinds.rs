@@ -149,6 +149,7 @@ static NODE_CONDITION: Message = message(&[
     field(1, "type", Kind::Text),
     field(2, "status", Kind::Text),
     field(3, "lastHeartbeatTime", Kind::Time),
+    field(4, "lastTransitionTime", Kind::Time),
     field(5, "reason", Kind::Text),
     field(6, "message", Kind::Text),
 ]);

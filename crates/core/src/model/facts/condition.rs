@@ -13,6 +13,8 @@ pub struct HostCondition {
     pub reason: String,
     pub message: String,
     pub heartbeat_at: Option<Timestamp>,
+    /// When the condition got its current status.
+    pub changed_at: Option<Timestamp>,
 }
 
 /// The label in which NVSentinel records how far the repair of a node is: `quarantined`,

@@ -163,6 +163,10 @@ pub struct Container {
     /// Termination of the container before its last restart.
     pub last_ended: Option<ContainerEnd>,
     pub running: bool,
+    /// Start of the current run, if the container is running.
+    pub running_since: Option<Timestamp>,
+    /// True for init containers, including native sidecars.
+    pub is_init: bool,
     /// True once the startup probe has succeeded, or if the container has none.
     pub started: bool,
     /// Devices that the kubelet reports as unhealthy, such as `GPU-5d1f of nvidia.com/gpu`.

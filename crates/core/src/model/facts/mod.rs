@@ -15,6 +15,7 @@ pub mod host;
 pub mod job;
 pub mod job_pod;
 pub mod node;
+pub(crate) mod node_fault;
 pub mod part;
 pub mod pool;
 mod promised;

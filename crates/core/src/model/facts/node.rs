@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::gpu::{GpuType, REPLICAS_LABEL, SHARED_MEMORY, TYPE_LABELS, WHOLE, is_type_label};
+use super::node_fault::NodeFault;
 use super::resource::{is_device, passthrough_model};
 use crate::model::contract::labels::POOL_LABEL;
 use crate::model::counting::capacity::Amounts;
@@ -38,6 +39,9 @@ pub struct Node {
     pub taints: Vec<Taint>,
     /// False when the node is cordoned.
     pub schedulable: bool,
+    /// The fault that its conditions report. `None` in published copies, whose health is unknown.
+    #[serde(skip)]
+    pub fault: Option<NodeFault>,
     /// The label that contains the type of the node's GPUs, if the site uses its own.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub site_type_label: Option<String>,

@@ -5,6 +5,8 @@ use std::sync::LazyLock;
 use jiff::Timestamp;
 use regex::Regex;
 
+use super::bars::{BAR, bar_counts, counts};
+use super::steps::is_of_other_phase;
 use crate::model::Percent;
 
 /// Format of one trainer's progress lines. The patterns are in order of precedence: steps before
@@ -21,19 +23,6 @@ struct ProgressPattern {
     /// True if the first number is the epoch in progress, so that one epoch less is complete.
     started: bool,
 }
-
-/// A tqdm bar of a training: without a title, as of Hugging Face's Trainer, or with one such as
-/// `Epoch 3`, `Steps`, `Training Progress` (verl) or `1|100|Loss: 0.5` (torchtune). Before the title,
-/// launchers and loggers write ranks, times and levels. Bars with other titles show how far a
-/// download, a data set or a checkpoint is.
-const BAR: &str = r"(?ix)^
-    (?: \s+ | \x1b\[[\d;]*[a-z] | \[[^\]]*\]:? | \([^)]*\)
-      | \d{4}-\d\d-\d\d[t\x20]\S+ | (?:debug|info|warning)\b:? | (?:rank|node|worker)[-_]?\d+:
-    )*
-    (?: (?:global|epochs?|steps?|train|training|iter|iterations?|progress|loss)\b
-      | [\d\s:/|,.\#=\[\]()-]
-    )*
-    (?:^|[\s:\]])(\d{1,3})%\|[^|]*\|\s*(?:\d|\?)";
 
 const PATTERNS: [ProgressPattern; 4] = [
     ProgressPattern {
@@ -91,15 +80,11 @@ pub struct ProgressPoint {
     pub resolution: f64,
 }
 
-/// Counts in tqdm's bar, which are more precise than its percentage.
-const BAR_COUNTS: &str = r"\|\s*(\d+)/(\d+)\b";
-
 /// A bar for a single epoch of several, as in Lightning.
 const EPOCH_BAR: &str = r"(?i)\bepoch\b[^|%]*\d{1,3}%\|";
 
-static BARS: LazyLock<[Regex; 2]> = LazyLock::new(|| {
-    [BAR_COUNTS, EPOCH_BAR].map(|shape| Regex::new(shape).expect("the patterns are tested"))
-});
+static EPOCH_BARS: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(EPOCH_BAR).expect("the pattern is tested"));
 
 /// Returns the progress of the whole training from timestamped lines, in the most precise format
 /// that occurs. Ignores bars with a smaller total than the largest one, such as those of
@@ -133,8 +118,7 @@ fn point(
     at: Timestamp,
     line: &str,
 ) -> Option<ProgressPoint> {
-    let [_, epoch_bar] = &*BARS;
-    if epoch_bar.is_match(line) {
+    if EPOCH_BARS.is_match(line) {
         return None;
     }
     let Percent(percent) = read(pattern, shape, line)?;
@@ -151,66 +135,11 @@ fn point(
     })
 }
 
-/// Returns the done and all steps of a bar.
-fn bar_counts(line: &str) -> Option<(f64, f64)> {
-    let [counts_in_bar, _] = &*BARS;
-    counts(counts_in_bar, line)
-}
-
-fn counts(shape: &Regex, line: &str) -> Option<(f64, f64)> {
-    let captures = line.rsplit('\r').find_map(|part| shape.captures(part))?;
-    let number = |index: usize| captures.get(index)?.as_str().parse::<f64>().ok();
-    number(1)
-        .zip(number(2))
-        .filter(|(done, total)| done <= total && *total > 0.0)
-}
-
-/// Time of a program's last step, and the interval between its steps.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Cadence {
-    pub last: Timestamp,
-    /// Median interval in seconds.
-    pub seconds: f64,
-}
-
-/// Pattern for lines that mention a step, other than bars.
-const STEP: &str = r"(?i)\b(?:step|iter|iteration|batch)\b[\s:=\[#]*\d+";
-
-static STEPS: LazyLock<Regex> = LazyLock::new(|| Regex::new(STEP).expect("the pattern is tested"));
-
-fn mentions_step(line: &str) -> bool {
-    let [bar, ..] = &SHAPES[..] else { return false };
-    STEPS.is_match(line) || line.rsplit('\r').any(|part| bar.is_match(part))
-}
-
-/// Returns the time of the first line that mentions a step.
-pub fn first_step<'a>(lines: impl Iterator<Item = (Timestamp, &'a str)>) -> Option<Timestamp> {
-    let mut steps = lines.filter(|(_, line)| mentions_step(line));
-    steps.next().map(|(time, _)| time)
-}
-
-/// Computes the interval between lines that mention a step, or returns `None` if there are fewer
-/// than three.
-pub fn cadence<'a>(lines: impl Iterator<Item = (Timestamp, &'a str)>) -> Option<Cadence> {
-    let times: Vec<Timestamp> = lines
-        .filter(|(_, line)| mentions_step(line))
-        .map(|(time, _)| time)
-        .collect();
-    let mut between: Vec<f64> = times
-        .windows(2)
-        .map(|pair| pair[1].duration_since(pair[0]).as_secs_f64())
-        .collect();
-    if between.len() < 2 {
+fn read(pattern: &ProgressPattern, shape: &Regex, line: &str) -> Option<Percent> {
+    // Lines of evaluations and data sets have steps too.
+    if pattern.shape != BAR && is_of_other_phase(line) {
         return None;
     }
-    between.sort_by(f64::total_cmp);
-    Some(Cadence {
-        last: *times.last()?,
-        seconds: between[between.len() / 2].max(0.0),
-    })
-}
-
-fn read(pattern: &ProgressPattern, shape: &Regex, line: &str) -> Option<Percent> {
     // A progress bar redraws itself with carriage returns, so only its last state counts.
     let captures = line.rsplit('\r').find_map(|part| shape.captures(part))?;
     let number = |index: usize| {
@@ -234,36 +163,8 @@ fn read(pattern: &ProgressPattern, shape: &Regex, line: &str) -> Option<Percent>
 
 #[cfg(test)]
 mod tests {
+    use super::super::bars::is_training_bar;
     use super::*;
-
-    #[test]
-    fn cadence_is_measured_from_steps() {
-        let time = |second: i64| Timestamp::from_second(second).unwrap();
-        let lines = [
-            (0, "loading"),
-            (10, "step 1/100 loss 2"),
-            (19, "iteration 2"),
-            (28, "step: 3"),
-            (90, "evaluating"),
-            (91, "Batch 4"),
-        ];
-        let cadence_of = |count: usize| {
-            cadence(
-                lines[..count]
-                    .iter()
-                    .map(|(second, line)| (time(*second), *line)),
-            )
-        };
-        // The intervals are 9, 9 and 63 seconds.
-        assert_eq!(
-            cadence_of(6),
-            Some(Cadence {
-                last: time(91),
-                seconds: 9.0
-            })
-        );
-        assert_eq!(cadence_of(3), None);
-    }
 
     #[test]
     fn progress_lines_of_all_trainers_parse() {
@@ -341,9 +242,19 @@ mod tests {
             "Capturing CUDA graph shapes:  20%|██        | 7/35 [00:05<00:20]",
             "(EngineCore pid=7) Loading safetensors checkpoint shards:  25% Completed | 1/4",
             "Training data preparation:  10%|█ | 1/10",
+            "eval step 5/100",
+            "Validation: iteration 1/20 |",
+            "Tokenizing batch, step 3/5",
+            "[Map]:  80%|████████  | 8000/10000 [00:10<00:02]",
+            "(val)  50%|█████     | 5/10 [00:00<00:00]",
+            "[rank0]: (eval) 50%|█████     | 5/10 [00:00<00:00]",
+            "[Filter (num_proc=8)]: 50%|█████     | 5/10 [00:00<00:00]",
+            "Filter:  50%|█████     | 5/10 [00:00<00:00]",
+            "[validation 3] 50%|█████     | 5/10 [00:00<00:00]",
+            "Fetching 5 files:  20%|██        | 1/5 [00:00<00:00]",
         ] {
             assert_eq!(percent([line].into_iter()), None, "{line}");
-            assert!(!mentions_step(line), "{line}");
+            assert!(!is_training_bar(line), "{line}");
         }
     }
 
@@ -356,12 +267,17 @@ mod tests {
             "[rank0]:  25%|██▌       | 25/100 [00:10<00:30]",
             "(RayTrainWorker pid=1234, ip=10.0.0.1)  25%|██▌       | 25/100 [00:10<00:30]",
             "worker-1:  25%|██▌       | 25/100 [00:10<00:30]",
+            "[default0]:  25%|██▌       | 25/100 [00:10<00:30]",
+            "[rank 0, local 0]:  25%|██▌       | 25/100 [00:10<00:30]",
+            "[1,0]<stderr>:  25%|██▌       | 25/100 [00:10<00:30]",
+            "[2026-01-01 00:00:00,123][trainer.main][INFO] -  25%|██▌   | 25/100 [00:10<00:30]",
+            "(train)  25%|██▌       | 25/100 [00:10<00:30]",
             "2026-01-01T00:00:00.123Z  25%|██▌       | 25/100 [00:10<00:30]",
             "Epoch 1/1:  25%|██▌       | 25/100 [00:10<00:30]",
             "Loading weights: 100%|███| 4/4\r 25%|██▌       | 25/100 [00:10<00:30]",
         ] {
             assert_eq!(percent([line].into_iter()), Some(Percent(25.0)), "{line}");
-            assert!(mentions_step(line), "{line}");
+            assert!(line.rsplit('\r').any(is_training_bar), "{line}");
         }
         // An evaluation of 10 batches runs during a training of 100 steps.
         let lines = [" 25%|██▌ | 25/100 [00:10]", " 90%|█████████ | 9/10 [00:01]"];

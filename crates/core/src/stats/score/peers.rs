@@ -69,6 +69,8 @@ pub struct PeerReport {
     pub idle: Vec<usize>,
     /// Mean power of the spinning devices in watts.
     pub spinning_watts: Option<f64>,
+    /// Mean power in watts of the spinning devices before the last step, if it was measured.
+    pub earlier_watts: Option<f64>,
     /// Outliers, largest deviation first.
     pub deviations: Vec<Deviation>,
     /// Nodes without samples in the last part of the window, although other nodes have some.
@@ -127,6 +129,12 @@ pub fn compare(traces: &[Trace], end: i64) -> PeerReport {
     report
 }
 
+/// Returns the utilization in percent and the power in watts of a device at the end of the window.
+pub(super) fn current_power(trace: &Trace, end: i64) -> Option<(f64, f64)> {
+    let now = trace.since(end - RECENT);
+    middle(&now, Quantity::Utilization).zip(middle(&now, Quantity::Power))
+}
+
 /// Returns the nodes that have stopped reporting.
 fn silent(traces: &[Trace], now: &[Trace]) -> Vec<String> {
     let is_measured = |trace: &Trace| {
@@ -155,7 +163,7 @@ fn silent(traces: &[Trace], now: &[Trace]) -> Vec<String> {
 }
 
 /// Computes the median of a curve, or returns `None` if it has too few samples.
-fn middle(trace: &Trace, quantity: Quantity) -> Option<f64> {
+pub(super) fn middle(trace: &Trace, quantity: Quantity) -> Option<f64> {
     let values: Vec<f64> = trace
         .curve(quantity)
         .iter()
