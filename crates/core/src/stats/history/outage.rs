@@ -122,8 +122,8 @@ impl Outage {
             edges.0.unwrap_or(start - before.empty),
             edges.1.unwrap_or(end + after.empty),
         );
-        // The searches from an hour in the middle reach both ends of a longer outage, and those from
-        // other hours reach one end. All hours of the outage must count the same.
+        // The searches from an hour in the middle reach both ends of a longer outage, and those
+        // from other hours reach one end. All hours of the outage must count the same.
         let empty = before.empty + (end - start) + after.empty;
         let edges = if empty > LONGEST { (None, None) } else { edges };
         Self {

@@ -156,7 +156,7 @@ fn series_without_a_node_are_not_blamed_on_a_node_whose_exporter_is_down() {
         assert_eq!(link, Exporter, "{message}");
         assert!(!message.contains("elsewhere"), "{message}");
     }
-    // Its exporter is ready, or may run outside of pods. The series can also be from another cluster.
+    // Its exporter is ready, or may run outside of pods.
     for pods in [&[pod(Exporter, "n", true)][..], &[]] {
         let (link, message) = explained(pods);
         assert_eq!(link, Scrape, "{message}");
