@@ -225,7 +225,10 @@ fn why_names_a_node_that_does_not_respond() {
         );
     }
     let all = scene.gpuctl(&["why", "--all"]).ok().out;
-    assert!(all.starts_with("why-silent/a  node-lost: "), "{all}");
+    assert!(
+        all.starts_with("why-silent/a  node-lost (holds 2 GPUs): "),
+        "{all}"
+    );
 }
 
 #[test]
