@@ -5,6 +5,7 @@
 #![cfg_attr(not(test), warn(clippy::too_many_lines))]
 
 mod answer;
+mod autoscaler;
 mod bottlenecks;
 mod candidates;
 mod causes;
@@ -15,7 +16,10 @@ mod devices;
 mod ends;
 mod facts;
 mod free_devices;
+mod images;
+mod kueue_messages;
 mod message_causes;
+mod message_pattern;
 mod nodes;
 mod placement;
 mod prerequisites;

@@ -63,7 +63,7 @@ pub(super) fn reasons(message: &str) -> Vec<SchedulerReason> {
 }
 
 /// Splits at commas before a number, because texts about taints and claims contain commas too.
-fn split(parts: &str) -> Vec<&str> {
+pub(super) fn split(parts: &str) -> Vec<&str> {
     let mut texts = Vec::new();
     let mut start = 0;
     for (position, _) in parts.match_indices(", ") {

@@ -91,6 +91,7 @@ fn queue_verdicts_become_causes() {
         let verdict = QueueVerdict {
             reason: reason.into(),
             message: message.into(),
+            ..QueueVerdict::default()
         };
         let position = position.map(|place| QueuePosition {
             in_queue: place,

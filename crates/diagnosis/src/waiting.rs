@@ -4,8 +4,8 @@
 use super::answer::{Cause, Evidence};
 use super::facts::{Facts, PendingPod};
 use super::prerequisites::{by_quota, claims};
-use super::{containers, ends, placement, queued, refused};
-use gpuctl_core::model::{Event, GroupVerdict, Pod, PodPhase, State};
+use super::{autoscaler, containers, ends, placement, queued, refused};
+use gpuctl_core::model::{GroupVerdict, Pod, PodPhase, State};
 
 /// Seconds within which a scheduler processes a new pod.
 const SCHEDULER_SECONDS: i64 = 20;
@@ -13,15 +13,6 @@ const SCHEDULER_SECONDS: i64 = 20;
 const GROUP_NOT_READY: &str = "pod group is not ready";
 /// Reasons of KAI Scheduler for a group in a queue at its limit (pkg/apis/scheduling/v2alpha2).
 const OVER_QUOTA: [&str; 2] = ["OverLimit", "NonPreemptibleOverQuota"];
-/// Seconds within which a node announced by an autoscaler usually joins the cluster.
-const SCALE_UP_SECONDS: i64 = 900;
-/// Event reasons of cluster-autoscaler and Karpenter for a new node or a nomination.
-const SCALING: [&str; 4] = [
-    "TriggeredScaleUp",
-    "Nominated",
-    "NotTriggerScaleUp",
-    "FailedScaleUp",
-];
 
 /// Builds the cause for a paused job, with the command that resumes it.
 pub(super) fn paused(facts: &Facts<'_>) -> Cause {
@@ -172,12 +163,7 @@ fn unplaced(facts: &Facts<'_>) -> Vec<Cause> {
         }
         None => {}
     }
-    // The new node will end the wait, whatever else is missing now.
-    if let Some(event) = scaling_up(facts, &pending.name) {
-        let text = format!("an autoscaler is adding a node: {}", event.message);
-        let starting = Cause::new("node-starting", text, "events").when(event.at);
-        causes.insert(0, starting);
-    }
+    autoscaler::explain(facts, pending, &mut causes);
     causes
 }
 
@@ -262,26 +248,6 @@ fn volcano(facts: &Facts<'_>) -> Option<Cause> {
         describe(),
     );
     (used + missing > quota).then_some(cause)
-}
-
-/// Returns the event with which an autoscaler announced a node for the pod. Ignores old events, and
-/// those after which the autoscaler gave up.
-fn scaling_up<'f>(facts: &Facts<'f>, pod: &str) -> Option<&'f Event> {
-    let object = format!("Pod/{pod}");
-    let events = facts
-        .events?
-        .iter()
-        .rev()
-        .filter(|event| event.object == object);
-    let mut scaling = events.filter(|event| SCALING.contains(&event.reason.as_str()));
-    let newest = scaling
-        .next()
-        .filter(|event| matches!(event.reason.as_str(), "TriggeredScaleUp" | "Nominated"))?;
-    let age = newest
-        .at
-        .map(|time| facts.now.as_second() - time.as_second());
-    age.is_none_or(|age| age < SCALE_UP_SECONDS)
-        .then_some(newest)
 }
 
 /// Returns the cause of the last failed attempt of a job that is retried.
