@@ -5,7 +5,7 @@
 use super::answer::{Cause, Evidence};
 use super::facts::{Facts, PendingPod};
 use super::message_pattern::{MessagePattern, captures, word_of};
-use super::scheduler::split;
+use super::scheduler::{counted, split};
 use gpuctl_core::model::Event;
 
 /// Seconds within which a node announced by an autoscaler usually joins the cluster.
@@ -184,8 +184,7 @@ fn not_triggered(event: &Event) -> ScaleUp<'_> {
         captures("pod didn't trigger scale-up: {}", &event.message).map_or("", |texts| texts[0]);
     let words: Vec<&str> = split(parts)
         .into_iter()
-        .filter_map(|part| part.split_once(' '))
-        .map(|(_, part)| word_of(&SKIPPED, part).unwrap_or(MISMATCH))
+        .map(|part| word_of(&SKIPPED, counted(part).1).unwrap_or(MISMATCH))
         .collect();
     if words.contains(&WAITS) {
         ScaleUp::Waits(event)
@@ -195,3 +194,6 @@ fn not_triggered(event: &Event) -> ScaleUp<'_> {
         ScaleUp::NoPool(event)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -28,6 +28,7 @@ mod ranks;
 mod refused;
 mod running;
 mod scheduler;
+mod scheduler_messages;
 mod shortage;
 #[cfg(test)]
 mod tests;
@@ -121,6 +122,14 @@ pub fn diagnose(facts: &Facts<'_>) -> Answer {
 }
 
 fn situation(facts: &Facts<'_>, state: &State) -> (Situation, Vec<Cause>) {
+    if let Some(cause) = elsewhere(facts, state) {
+        let situation = match state.status {
+            Status::Pending => Situation::Waiting,
+            // Nothing in this cluster shows whether the pods make progress.
+            _ => Situation::Unknown,
+        };
+        return (situation, vec![cause]);
+    }
     match state.status {
         Status::Succeeded => (Situation::Fine, Vec::new()),
         Status::Failed | Status::Unknown => (Situation::Dead, dead::causes(facts)),
@@ -144,6 +153,32 @@ fn situation(facts: &Facts<'_>, state: &State) -> (Situation, Vec<Cause>) {
             }
         }
     }
+}
+
+/// Explains that another cluster runs the job. Returns no cause for a job that its queue holds
+/// back, that has ended or that is paused, which this cluster explains.
+fn elsewhere(facts: &Facts<'_>, state: &State) -> Option<Cause> {
+    let job = facts.job;
+    let remote = job.remote.as_ref().filter(|_| !job.waits_in_queue())?;
+    if !matches!(state.status, Status::Pending | Status::Running) {
+        return None;
+    }
+    let cause = Cause::new("runs-elsewhere", remote.to_string(), "job");
+    let name = facts.full_name();
+    Some(match &remote.cluster {
+        // MultiKueue copies the job under its name into the same namespace.
+        Some(cluster) => cause.helps(
+            format!("use the context of cluster {cluster}, which may have another name"),
+            Some(format!("gpuctl why {name} --context {cluster}")),
+        ),
+        None => cause.helps(
+            format!("see in which cluster {} runs it", remote.managed_by),
+            Some(format!(
+                "kubectl get job {} -n {} -o yaml",
+                job.name, job.namespace
+            )),
+        ),
+    })
 }
 
 /// Adds the missing nodes and unhealthy devices of a running job to its problems. Without another

@@ -134,6 +134,112 @@ fn queue_verdicts_become_causes() {
     );
 }
 
+/// Kueue keeps the message of the eviction, and `QuotaReserved` states what holds the job back now.
+#[test]
+fn evicted_jobs_wait_for_what_holds_them_back_now() {
+    let words = |reason: &str, current: Option<(&str, &str)>| {
+        let verdict = QueueVerdict {
+            reason: reason.into(),
+            message: "Preempted to accommodate a workload (job a/urgent)".into(),
+            current: current.map(|(reason, message)| (reason.to_owned(), message.to_owned())),
+            ..QueueVerdict::default()
+        };
+        cause_words(&Job {
+            suspended: true,
+            queued: true,
+            queue: Some("research".to_owned()),
+            queue_verdict: Some(verdict),
+            ..job(Vec::new())
+        })
+    };
+    let quota = "couldn't assign flavors to pod set main: insufficient unused quota for \
+                 nvidia.com/gpu in flavor gpus, 3 more needed";
+    assert_eq!(
+        words("Preempted", Some(("Pending", quota))),
+        ["queue-quota"]
+    );
+    assert_eq!(
+        words("Preempted", Some(("Pending", "new words"))),
+        ["preempted"]
+    );
+    assert_eq!(words("Preempted", None), ["preempted"]);
+    assert_eq!(words("PodsReadyTimeout", None), ["queue-pods-timeout"]);
+    assert_eq!(words("SomethingNew", None), ["queue-other"]);
+}
+
+#[test]
+fn topology_arithmetic_and_priority_are_evidence() {
+    let message = "couldn't assign flavors to pod set main: topology \"rack\" allows to fit only 2 \
+                   out of 16 pod(s). Total nodes: 207; excluded: resource \"nvidia.com/gpu\": 190, \
+                   taint \"a:NoSchedule\": 15";
+    let evidence = |reason: &str, message: &str| {
+        let verdict = QueueVerdict {
+            reason: reason.into(),
+            message: message.into(),
+            ..QueueVerdict::default()
+        };
+        let job = Job {
+            suspended: true,
+            queued: true,
+            queue: Some("research".to_owned()),
+            queue_priority: Some("urgent".to_owned()),
+            queue_verdict: Some(verdict),
+            ..job(Vec::new())
+        };
+        let answer = diagnosed(&job, None, RankAnswers::default());
+        let texts = answer.causes[0].evidence.iter().map(|one| one.text.clone());
+        (answer.causes[0].word, texts.collect::<Vec<_>>())
+    };
+    let (word, texts) = evidence("TopologyPlacementFailed", message);
+    assert_eq!(word, "queue-topology");
+    assert_eq!(
+        texts[1..],
+        [
+            "the nearest domain of topology rack has room for 2 of 16 pods",
+            "of 207 nodes, 190 have too little free nvidia.com/gpu, 15 have the taint a:NoSchedule"
+        ]
+    );
+    let (word, texts) = evidence("WaitingForQuota", "insufficient unused quota");
+    assert_eq!((word, texts.len()), ("queue-quota", 2));
+    assert_eq!(texts[1], "its WorkloadPriorityClass is urgent");
+}
+
+/// A Job of MultiKueue: this cluster has no pods of it, and its status is a copy.
+#[test]
+fn jobs_of_other_clusters_are_not_judged_by_their_pods() {
+    use gpuctl_core::model::{RemoteRun, State};
+    let answer = |ready: u32, cluster: Option<&str>| {
+        let remote = RemoteRun {
+            managed_by: "kueue.x-k8s.io/multikueue".to_owned(),
+            active: 2,
+            ready: Some(ready),
+            cluster: cluster.map(ToOwned::to_owned),
+            candidates: Vec::new(),
+        };
+        let job = Job {
+            pods_wanted: 2,
+            queued: true,
+            remote: Some(remote),
+            ..job(Vec::new())
+        };
+        let state = State::from_job(&job).status;
+        (state, diagnosed(&job, None, RankAnswers::default()))
+    };
+    let (status, running) = answer(2, Some("worker-2"));
+    assert_eq!(status, Status::Running);
+    assert_eq!(running.situation, Situation::Unknown);
+    assert_eq!(
+        running.sentence,
+        "t: cluster worker-2 runs it; 2 pods are active there, 2 of them are ready"
+    );
+    let command = running.causes[0].helps[0].command.as_deref();
+    assert_eq!(command, Some("gpuctl why a/t --context worker-2"));
+    let (status, starting) = answer(0, None);
+    assert_eq!(status, Status::Pending);
+    assert_eq!(starting.situation, Situation::Waiting);
+    assert_eq!(starting.causes[0].word, "runs-elsewhere");
+}
+
 #[test]
 fn rejections_are_distinguished() {
     let refused = |message: &str| {

@@ -4,13 +4,12 @@
 use super::answer::{Cause, Evidence};
 use super::facts::{Facts, PendingPod};
 use super::prerequisites::{by_quota, claims};
+use super::scheduler::{OTHER, reasons};
 use super::{autoscaler, containers, ends, placement, queued, refused};
 use gpuctl_core::model::{GroupVerdict, Pod, PodPhase, State};
 
 /// Seconds within which a scheduler processes a new pod.
 const SCHEDULER_SECONDS: i64 = 20;
-/// Message of Volcano's scheduler for the pods of a gang (pkg/scheduler/plugins/gang).
-const GROUP_NOT_READY: &str = "pod group is not ready";
 /// Reasons of KAI Scheduler for a group in a queue at its limit (pkg/apis/scheduling/v2alpha2).
 const OVER_QUOTA: [&str; 2] = ["OverLimit", "NonPreemptibleOverQuota"];
 
@@ -149,19 +148,8 @@ fn unplaced(facts: &Facts<'_>) -> Vec<Cause> {
             .chain(placement::causes(facts, pending))
             .collect();
     }
-    let unscheduled = pending
-        .unscheduled
-        .as_ref()
-        .map_or("", |(_, message)| message.as_str());
-    match &pending.group {
-        Some(group) => grouped(group, &mut causes),
-        None if causes.is_empty() && unscheduled.starts_with(GROUP_NOT_READY) => {
-            let text = format!(
-                "Volcano schedules its pods together or not at all, and not all of them fit: {unscheduled}"
-            );
-            causes.push(Cause::new("gang-incomplete", text, "scheduler"));
-        }
-        None => {}
+    if let Some(group) = &pending.group {
+        grouped(group, &mut causes);
     }
     autoscaler::explain(facts, pending, &mut causes);
     causes
@@ -201,8 +189,17 @@ fn grouped(group: &GroupVerdict, causes: &mut Vec<Cause>) {
         "{} reports about its group: {}",
         group.scheduler, group.message
     );
-    if OVER_QUOTA.contains(&group.reason.as_str()) {
+    let parsed = reasons(&group.message);
+    let is_quota = OVER_QUOTA.contains(&group.reason.as_str())
+        || parsed.iter().any(|reason| reason.word == "queue-quota");
+    // The group's words are better than words of the pod that gpuctl does not know.
+    let is_unexplained = causes.iter().all(|cause| cause.word == OTHER);
+    if is_quota {
         causes.insert(0, Cause::new("queue-quota", text, "queue"));
+    } else if is_unexplained {
+        let known = parsed.iter().find(|reason| reason.word != OTHER);
+        let word = known.map_or("gang-incomplete", |reason| reason.word);
+        causes.insert(0, Cause::new(word, text, "queue"));
     } else if let Some(first) = causes.first_mut() {
         // Insert the evidence second, because short output omits the last lines.
         first.evidence.insert(
@@ -213,8 +210,6 @@ fn grouped(group: &GroupVerdict, causes: &mut Vec<Cause>) {
                 at: None,
             },
         );
-    } else {
-        causes.push(Cause::new("gang-incomplete", text, "queue"));
     }
 }
 
