@@ -234,3 +234,32 @@ impl WireOwner<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gpuctl_core::model::{State, Status};
+    use serde_json::json;
+
+    /// MultiKueue copies the status of the Job in the other cluster.
+    #[test]
+    fn a_job_of_another_cluster_has_the_state_of_its_status() {
+        let job = |managed_by: &str| {
+            let text = json!({"metadata": {"name": "t", "namespace": "a",
+                    "labels": {"kueue.x-k8s.io/queue-name": "q", "kueue.x-k8s.io/priority-class": "high"}},
+                "spec": {"parallelism": 2, "completions": 2, "managedBy": managed_by},
+                "status": {"active": 2, "ready": 2}})
+            .to_string();
+            let owner: WireOwner<'_> = serde_json::from_str(&text).unwrap();
+            owner.job(OwnerKind::Job)
+        };
+        let remote = job("kueue.x-k8s.io/multikueue");
+        assert_eq!(State::from_job(&remote).status, Status::Running);
+        assert_eq!(remote.queue_priority.as_deref(), Some("high"));
+        let local = job("kubernetes.io/job-controller");
+        assert_eq!(
+            (State::from_job(&local).status, local.remote),
+            (Status::Pending, None)
+        );
+    }
+}

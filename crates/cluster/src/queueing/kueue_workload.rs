@@ -256,6 +256,58 @@ mod tests {
             .map(|verdict| (verdict.reason, verdict.message))
     }
 
+    #[test]
+    fn workloads_name_what_holds_them_back() {
+        let read = |text: &Value| {
+            let text = text.to_string();
+            let workload: WireWorkload<'_> = serde_json::from_str(&text).unwrap();
+            let verdict = workload.status.verdict(workload.spec.active);
+            (verdict, workload.spec.queue_priority())
+        };
+        let class =
+            json!({"group": "kueue.x-k8s.io", "kind": "WorkloadPriorityClass", "name": "urgent"});
+        let conditions = json!([
+            {"type": "QuotaReserved", "status": "False", "reason": "WaitingForQuota", "message": "now."},
+            {"type": "Evicted", "status": "True", "reason": "Preempted", "message": "before."}]);
+        let (verdict, priority) = read(&json!({"spec": {"priorityClassRef": class},
+            "status": {"conditions": conditions}}));
+        let verdict = verdict.unwrap();
+        let current = Some(("WaitingForQuota".to_owned(), "now".to_owned()));
+        assert_eq!(
+            (verdict.reason.as_str(), verdict.current),
+            ("Preempted", current)
+        );
+        assert_eq!(priority.as_deref(), Some("urgent"));
+        // v1beta1, and the class of the pods.
+        let source = "kueue.x-k8s.io/workloadpriorityclass";
+        let old = json!({"spec": {"priorityClassName": "low", "priorityClassSource": source}});
+        assert_eq!(read(&old).1.as_deref(), Some("low"));
+        let pods = json!({"spec": {"priorityClassRef":
+            {"group": "scheduling.k8s.io", "kind": "PriorityClass", "name": "high"}}});
+        assert_eq!(read(&pods).1, None);
+        let checks = json!([{"name": "dws", "state": "Pending", "message": "no capacity"},
+            {"name": "budget", "state": "Ready", "message": ""}]);
+        let reserved =
+            json!([{"type": "QuotaReserved", "status": "True", "reason": "QuotaReserved"}]);
+        let (verdict, _) = read(
+            &json!({"status": {"conditions": reserved, "admissionChecks": checks,
+            "nominatedClusterNames": ["a", "b"]}}),
+        );
+        let verdict = verdict.unwrap();
+        assert_eq!(
+            (
+                verdict.reason.as_str(),
+                verdict.message.as_str(),
+                verdict.checks.len()
+            ),
+            (
+                "AdmissionChecks",
+                "quota is reserved; waiting for checks: dws is pending: no capacity",
+                1
+            )
+        );
+    }
+
     /// The conditions are as Kueue 0.18.3 writes them.
     #[test]
     fn kueue_messages_are_kept() {
