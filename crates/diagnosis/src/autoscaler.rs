@@ -11,11 +11,11 @@ use gpuctl_core::model::Event;
 /// Seconds within which a node announced by an autoscaler usually joins the cluster.
 const SCALE_UP_SECONDS: i64 = 900;
 
-/// Reasons for which a node cannot be added now: the provider or the autoscaler may succeed later.
+/// The provider has no such node now, and the autoscaler tries again.
 const WAITS: &str = "autoscaler-waits";
-/// Reasons for which a node cannot be added until somebody changes a limit, a pool or the pod.
+/// A limit, a pool or the pod must change first.
 const REFUSED: &str = "autoscaler-refused";
-/// Reasons of pools whose nodes would not fit the pod.
+/// The nodes of a pool would not fit the pod.
 const MISMATCH: &str = "mismatch";
 
 /// Parts of cluster-autoscaler's `pod didn't trigger scale-up`, after the number of pools.

@@ -125,7 +125,10 @@ pub(crate) const CAUSES: &[(&str, &str)] = &[
         "queue-gated",
         "another controller keeps it out of its queue",
     ),
-    ("queue-deactivated", "its queue stopped it for good"),
+    (
+        "queue-deactivated",
+        "its queue stopped it and does not admit it again",
+    ),
     (
         "queue-misconfigured",
         "its queue or its request for the queue is wrong",

@@ -28,7 +28,7 @@ pub(super) const PULL_REASONS: [&str; 7] = [
     "SignatureValidationFailed",
 ];
 
-/// Registries that hide which images exist answer alike for a missing image and a missing right.
+/// Registries that hide private images send the same answer for missing images and missing rights.
 const HIDDEN: &str = "missing-or-denied";
 
 /// Errors of runtimes and registries. The first match wins.
@@ -37,8 +37,8 @@ const ERRORS: [MessagePattern; 69] = [
     ("RegistryUnavailable: {}", "registry-unreachable"),
     ("SignatureValidationFailed: {}", "image-policy"),
     ("pull QPS exceeded", "image-rate-limit"),
-    // containerd and Docker: access. Docker Hub, GitHub, Quay and Google do not tell whether a
-    // private image exists.
+    // containerd and Docker: access. Docker Hub, GitHub, Quay and Google hide whether a private
+    // image exists.
     (
         "pull access denied, repository does not exist or may require authorization{}",
         HIDDEN,
@@ -169,7 +169,7 @@ const ERRORS: [MessagePattern; 69] = [
     ("not found", "image-missing"),
 ];
 
-/// Forms in which runtimes report the status of a registry's response, which is the last text.
+/// Messages of runtimes about the status of a registry's response. The status is the last `{}`.
 const STATUS_FORMS: [&str; 6] = [
     "unexpected status from {} request to {}: {}",
     "unexpected status from {} request: {}",
@@ -216,7 +216,7 @@ pub(super) fn causes(
     // The evidence prefers neither.
     let both = |word| {
         let cause = cause(word).and(
-            "the registry answers alike for a missing image and for missing rights",
+            "the registry sends the same answer for a missing image and for missing rights",
             "pod",
         );
         Cause {

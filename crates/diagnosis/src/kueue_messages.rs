@@ -318,7 +318,7 @@ pub(super) struct TopologyFit<'m> {
     pub excluded: Vec<(&'m str, u64)>,
 }
 
-/// Parses the message about a topology in which the pods do not fit.
+/// Parses the message about a topology without room for the pods.
 pub(super) fn topology_fit(message: &str) -> Option<TopologyFit<'_>> {
     let (_, rest) = message.split_once("topology \"")?;
     let (topology, rest) = rest.split_once("\" ")?;

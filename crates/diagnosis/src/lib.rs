@@ -172,7 +172,7 @@ fn elsewhere(facts: &Facts<'_>, state: &State) -> Option<Cause> {
             Some(format!("gpuctl why {name} --context {cluster}")),
         ),
         None => cause.helps(
-            format!("see in which cluster {} runs it", remote.managed_by),
+            format!("find the cluster that {} chose", remote.managed_by),
             Some(format!(
                 "kubectl get job {} -n {} -o yaml",
                 job.name, job.namespace

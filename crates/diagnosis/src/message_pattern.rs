@@ -1,8 +1,7 @@
 //! Matches whole messages of other programs. A fragment such as `401` or `not found` is not
 //! evidence, because it may be part of a name, a digest or an unrelated sentence.
 
-/// A message of another program: its text, in which `{}` stands for any text, and the name of the
-/// cause.
+/// Text of a message of another program, with `{}` for any text, and the name of its cause.
 pub(super) type MessagePattern = (&'static str, &'static str);
 
 /// Matches a whole message against a pattern. Returns the text for each `{}`, or `None` if the

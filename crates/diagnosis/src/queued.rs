@@ -85,8 +85,8 @@ fn verdict_causes(facts: &Facts<'_>, verdict: &QueueVerdict, queue: &str) -> Vec
         .collect()
 }
 
-/// Returns the weight of causes of which the evidence prefers none, such as the obstacles of two
-/// flavors. 0 leaves the weight to the order.
+/// Returns the same weight for causes that are equally likely, such as the obstacles of two flavors.
+/// 0 leaves the weight to the order.
 fn equal_weight(words: &[&str]) -> f64 {
     if words.len() > 1 && !words.contains(&"queue-quota") {
         1.0

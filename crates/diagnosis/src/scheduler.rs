@@ -274,7 +274,7 @@ mod tests {
             ),
             // A known fragment in an unknown sentence.
             (
-                "the plugin says that it had untolerated taint handling",
+                "this plugin had untolerated taint handling",
                 &["scheduler-other"],
             ),
         ];

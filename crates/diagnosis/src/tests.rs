@@ -64,6 +64,115 @@ fn facts<'f>(subject: &'f Subject, job: &'f Job) -> Facts<'f> {
     }
 }
 
+/// Returns a pod without a node, with the scheduler's message.
+pub(crate) fn pending(message: &str) -> PendingPod {
+    PendingPod {
+        name: "t-0".to_owned(),
+        created_at: NOW.parse().ok(),
+        rules: gpuctl_manifest::render::PodRules::default(),
+        requests: [("nvidia.com/gpu".to_owned(), 1000)].into(),
+        nominated: None,
+        unscheduled: Some(("Unschedulable".to_owned(), message.to_owned())),
+        together: 1,
+        group: None,
+    }
+}
+
+/// Diagnoses a job with this pod for a user who cannot list nodes.
+pub(crate) fn diagnose_pending(pending: PendingPod, events: &[Event]) -> Answer {
+    let subject = Subject {
+        kind: "training".to_owned(),
+        is_managed: true,
+    };
+    let pod = Pod {
+        name: pending.name.clone(),
+        unscheduled: pending.unscheduled.clone(),
+        ..Pod::default()
+    };
+    diagnose(&Facts {
+        events: Some(events),
+        pending: Some(pending),
+        ..facts(&subject, &job(vec![pod]))
+    })
+}
+
+/// A user who cannot list nodes has only the scheduler's message.
+#[test]
+fn scheduler_messages_explain_pods_without_nodes() {
+    let words = |message: &str| {
+        let answer = diagnose_pending(pending(message), &[]);
+        let words: Vec<&str> = answer.causes.iter().map(|cause| cause.word).collect();
+        (words, answer.sentence)
+    };
+    let volcano = "all nodes are unavailable: 1 node(s) had untolerated taint \
+                   {node-role.kubernetes.io/control-plane: }, 3 Insufficient nvidia.com/gpu.";
+    assert_eq!(words(volcano).0, ["insufficient-gpu", "taint"]);
+    let (causes, sentence) = words("0/3 nodes are available: 3 words of a new plugin.");
+    assert_eq!(causes, ["scheduler-other"]);
+    assert!(sentence.ends_with("3 words of a new plugin"), "{sentence}");
+    assert_eq!(
+        words("Resources were not found, and these words are new").0,
+        ["scheduler-other"]
+    );
+    let partitions = "0/5 nodes are available: 5 Insufficient amd.com/cpx_nps4.";
+    let (causes, sentence) = words(partitions);
+    assert_eq!(causes, ["insufficient-gpu"]);
+    assert!(sentence.contains("amd.com/cpx_nps4"), "{sentence}");
+}
+
+/// The kubelet's reason decides, then the whole error. A bare back-off without an event decides
+/// nothing.
+#[test]
+fn pull_errors_are_quoted() {
+    let words = |reason: &str, message: &str| {
+        let pod = Pod {
+            name: "t-0".into(),
+            node: Some("n".into()),
+            containers: vec![Container {
+                name: "main".into(),
+                waiting: Some((reason.into(), message.into())),
+                ..Container::default()
+            }],
+            ..Pod::default()
+        };
+        let answer = diagnosed(&job(vec![pod]), None, RankAnswers::default());
+        let words: Vec<_> = answer
+            .causes
+            .iter()
+            .map(|cause| (cause.word, cause.weight))
+            .collect();
+        words
+    };
+    let unavailable = "image pull failed for x because the registry is unavailable";
+    assert_eq!(
+        words("RegistryUnavailable", unavailable),
+        [("registry-unreachable", 1.0)]
+    );
+    assert_eq!(
+        words("SignatureValidationFailed", "words"),
+        [("image-policy", 1.0)]
+    );
+    assert_eq!(
+        words("ErrImagePull", "words of a new runtime"),
+        [("image-other", 1.0)]
+    );
+    assert_eq!(
+        words("ImageInspectError", "words of a new runtime"),
+        [("image-other", 1.0)]
+    );
+    assert_eq!(
+        words("ImagePullBackOff", "Back-off pulling image \"x:v1\""),
+        []
+    );
+    let hidden = "rpc error: code = Unknown desc = failed to resolve reference \"x\": pull access \
+                  denied, repository does not exist or may require authorization: server message: \
+                  insufficient_scope: authorization failed";
+    assert_eq!(
+        words("ErrImagePull", hidden),
+        [("image-auth", 0.5), ("image-missing", 0.5)]
+    );
+}
+
 fn cause_words(job: &Job) -> Vec<&'static str> {
     let answer = diagnosed(job, None, RankAnswers::default());
     let sum: f64 = answer.causes.iter().map(|cause| cause.weight).sum();

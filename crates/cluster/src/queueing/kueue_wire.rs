@@ -72,7 +72,7 @@ pub(super) struct WorkloadStatus<'a> {
     #[serde(borrow)]
     admission_checks: Vec<AdmissionCheck<'a>>,
     scheduling_stats: SchedulingStats,
-    /// The cluster in which MultiKueue runs the job, or those that may.
+    /// The cluster that MultiKueue chose for the job, and before that the candidates.
     pub(super) cluster_name: Option<String>,
     pub(super) nominated_cluster_names: Vec<String>,
 }

@@ -111,3 +111,45 @@ fn reports_of_autoscalers_are_distinguished() {
         assert_eq!(word, expected, "{reason}: {message}");
     }
 }
+
+/// A pod for a pool that is scaled to zero, seen by a user who cannot list nodes.
+#[test]
+fn missing_nodes_differ_from_nodes_that_cannot_be_added() {
+    use crate::tests::{diagnose_pending, pending};
+    let selector =
+        "0/30 nodes are available: 30 node(s) didn't match Pod's node affinity/selector.";
+    let full = "0/30 nodes are available: 30 Insufficient nvidia.com/gpu.";
+    let stockout = "Node scale up in zones us-central1-a associated with this pod failed: GCE out \
+                    of resources. Pod is at risk of not being scheduled.";
+    let words = |message: &str, events: &[Event]| {
+        let answer = diagnose_pending(pending(message), events);
+        let words: Vec<&str> = answer.causes.iter().map(|cause| cause.word).collect();
+        (words, answer.sentence)
+    };
+    let (causes, sentence) = words(selector, &[event("FailedScaleUp", stockout)]);
+    assert_eq!(causes, [WAITS, "node-selector"]);
+    assert!(sentence.contains("GCE out of resources"), "{sentence}");
+    let maximum = "pod didn't trigger scale-up: 1 max node group size reached, 2 node(s) didn't \
+                   match Pod's node affinity/selector";
+    let (causes, sentence) = words(selector, &[event("NotTriggerScaleUp", maximum)]);
+    assert_eq!(causes, [REFUSED, "node-selector"]);
+    assert!(
+        sentence.contains("max node group size reached"),
+        "{sentence}"
+    );
+    // No pool has such nodes, so the labels of the pod are wrong.
+    let mismatch =
+        "pod didn't trigger scale-up: 3 node(s) didn't match Pod's node affinity/selector";
+    let (causes, _) = words(selector, &[event("NotTriggerScaleUp", mismatch)]);
+    assert_eq!(causes, ["node-selector", REFUSED]);
+    // Such nodes exist, and the job waits for them.
+    let (causes, _) = words(full, &[event("NotTriggerScaleUp", maximum)]);
+    assert_eq!(causes, ["insufficient-gpu", REFUSED]);
+    // The newest report counts.
+    let announced = event(
+        "TriggeredScaleUp",
+        "pod triggered scale-up: [{gpu 0->1 (max: 8)}]",
+    );
+    let (causes, _) = words(selector, &[event("FailedScaleUp", stockout), announced]);
+    assert_eq!(causes[0], "node-starting");
+}

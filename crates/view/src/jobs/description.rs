@@ -76,8 +76,7 @@ pub struct JobDescription<'a> {
     cluster_queue_position: Option<u64>,
     /// Kueue's WorkloadPriorityClass; `null` if the job names none.
     queue_priority: Option<&'a str>,
-    /// Cluster in which MultiKueue runs the job; `null` if this cluster runs it, or if Kueue has
-    /// not chosen one.
+    /// The cluster that MultiKueue chose for the job; `null` if this cluster runs it.
     remote_cluster: Option<&'a str>,
     resources: JobResourceItem<'a>,
     gpu_held: GpuCount,

@@ -116,7 +116,7 @@ pub struct RemoteRun {
     pub ready: Option<u32>,
     /// Name that Kueue's Workload gives to the cluster, if it has chosen one.
     pub cluster: Option<String>,
-    /// Clusters of which Kueue has not chosen one yet.
+    /// Clusters from which Kueue chooses one.
     pub candidates: Vec<String>,
 }
 
