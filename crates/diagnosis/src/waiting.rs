@@ -194,7 +194,8 @@ fn grouped(group: &GroupVerdict, causes: &mut Vec<Cause>) {
         || parsed.iter().any(|reason| reason.word == "queue-quota");
     // The group's words are better than words of the pod that gpuctl does not know.
     let is_unexplained = causes.iter().all(|cause| cause.word == OTHER);
-    if is_quota {
+    // The cause from Volcano's queue has numbers, which are better than words.
+    if is_quota && causes.iter().all(|cause| cause.word != "queue-quota") {
         causes.insert(0, Cause::new("queue-quota", text, "queue"));
     } else if is_unexplained {
         let known = parsed.iter().find(|reason| reason.word != OTHER);
