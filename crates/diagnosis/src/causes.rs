@@ -16,6 +16,7 @@ pub(crate) const CAUSES: &[(&str, &str)] = &[
         "insufficient-pods",
         "eligible nodes have reached their pod limit",
     ),
+    ("no-nodes", "the cluster has no nodes for the scheduler"),
     (
         "insufficient-device",
         "too few other devices, such as network cards, are free",
@@ -40,6 +41,10 @@ pub(crate) const CAUSES: &[(&str, &str)] = &[
         "volume-topology",
         "its volume can only be mounted on other nodes",
     ),
+    (
+        "volume-limit",
+        "the nodes have attached as many volumes as they can",
+    ),
     ("topology-spread", "its pods must be spread more evenly"),
     (
         "pod-affinity",
@@ -55,6 +60,18 @@ pub(crate) const CAUSES: &[(&str, &str)] = &[
         "the devices that it claims are tainted (dynamic resource allocation)",
     ),
     ("node-starting", "an autoscaler is adding a node"),
+    (
+        "autoscaler-waits",
+        "no such node runs, and the autoscaler cannot add one now",
+    ),
+    (
+        "autoscaler-refused",
+        "no such node runs, and the autoscaler cannot add one",
+    ),
+    (
+        "scheduler-other",
+        "the scheduler gives a reason that gpuctl does not know",
+    ),
     ("quota", "a ResourceQuota in the namespace is used up"),
     (
         "limit-range",
@@ -81,6 +98,49 @@ pub(crate) const CAUSES: &[(&str, &str)] = &[
     ("queue-inactive", "its queue is stopped"),
     ("queue-missing", "its queue does not exist"),
     ("queue-checks", "its queue waits for admission checks"),
+    (
+        "queue-topology",
+        "no domain of its queue's topology has room for its pods",
+    ),
+    ("queue-flavor", "no flavor of its queue matches its pods"),
+    (
+        "queue-flavor-missing",
+        "a ResourceFlavor of its queue does not exist",
+    ),
+    (
+        "queue-resource",
+        "its queue does not cover a resource that it requests",
+    ),
+    (
+        "queue-namespace",
+        "its queue does not admit jobs of its namespace",
+    ),
+    (
+        "queue-pods-ready",
+        "its queue waits until the pods of another job are ready",
+    ),
+    (
+        "queue-pods-timeout",
+        "its queue stopped it, because its pods were not ready in time",
+    ),
+    ("queue-evaluating", "its queue has not evaluated it yet"),
+    (
+        "queue-gated",
+        "another controller keeps it out of its queue",
+    ),
+    (
+        "queue-deactivated",
+        "its queue stopped it and does not admit it again",
+    ),
+    (
+        "queue-misconfigured",
+        "its queue or its request for the queue is wrong",
+    ),
+    (
+        "queue-other",
+        "its queue gives a reason that gpuctl does not know",
+    ),
+    ("runs-elsewhere", "another cluster runs it"),
     ("suspended", "it was suspended"),
     ("paused", "it was paused"),
     ("scheduling-gate", "a scheduling gate holds its pods back"),
@@ -101,6 +161,12 @@ pub(crate) const CAUSES: &[(&str, &str)] = &[
     ),
     ("claim-pending", "its volume claim has no volume yet"),
     ("claim-missing", "its volume claim does not exist"),
+    ("claim-deleting", "its volume claim is being deleted"),
+    (
+        "claim-in-use",
+        "another pod uses its volume claim, which allows only one",
+    ),
+    ("volume-missing", "the volume of its claim does not exist"),
     (
         "storage-class-missing",
         "the storage class of its claim does not exist",
@@ -118,6 +184,21 @@ pub(crate) const CAUSES: &[(&str, &str)] = &[
     ("image-auth", "the registry requires different credentials"),
     ("image-pulling", "its image is being pulled"),
     ("registry-unreachable", "the registry does not respond"),
+    ("image-rate-limit", "the registry or the node limits pulls"),
+    (
+        "image-platform",
+        "its image is not built for the platform of the node",
+    ),
+    ("image-policy", "a policy of the node rejects its image"),
+    (
+        "image-disk-full",
+        "the disk of the node has no space for its image",
+    ),
+    ("image-interrupted", "the pull of its image was canceled"),
+    (
+        "image-other",
+        "its image cannot be pulled, for a reason that gpuctl does not know",
+    ),
     ("start-error", "the runtime cannot start its command"),
     ("init-running", "an init container is running"),
     ("container-creating", "its container is being created"),

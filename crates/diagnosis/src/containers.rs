@@ -3,7 +3,7 @@
 
 use super::answer::Cause;
 use super::facts::Facts;
-use super::{crashes, ends, host_faults};
+use super::{crashes, ends, host_faults, images};
 use gpuctl_core::model::facts::state::pod_name;
 use gpuctl_core::model::{Container, Event, Pod, PodPhase, is_starting};
 
@@ -118,8 +118,7 @@ fn waiting_causes(
     let pod_label = pod_name(pod);
     let cause = |word, text: String| Cause::new(word, text, "pod");
     match reason {
-        "ErrImagePull" | "ImagePullBackOff" | "InvalidImageName" | "ErrImageNeverPull"
-        | "ImageInspectError" => image(facts, pod, reason, message).into_iter().collect(),
+        reason if images::PULL_REASONS.contains(&reason) => image(facts, pod, reason, message),
         "CreateContainerConfigError" => vec![config(
             facts,
             &format!("{pod_label} cannot start: {message}"),
@@ -138,93 +137,19 @@ fn waiting_causes(
     }
 }
 
-/// Substrings of registry errors by the name of their cause. The first match wins.
-const PULL_ERRORS: [(&str, &[&str]); 3] = [
-    (
-        "registry-unreachable",
-        &[
-            "no such host",
-            "i/o timeout",
-            "connection refused",
-            "dial tcp",
-            "deadline exceeded",
-            "x509",
-            "tls:",
-            "no route to host",
-            "503 service",
-            "502 bad",
-            "500 internal",
-            "too many requests",
-            "connection reset",
-            "unexpected eof",
-        ],
-    ),
-    (
-        "image-auth",
-        &[
-            "unauthorized",
-            "401",
-            "denied",
-            "403 forbidden",
-            "authentication required",
-            "authorization failed",
-            "no basic auth",
-        ],
-    ),
-    (
-        "image-missing",
-        &[
-            "not found",
-            "manifest unknown",
-            "name unknown",
-            "does not exist",
-            "invalid reference",
-            "no match for platform",
-        ],
-    ),
-];
-
-/// Returns the name of the cause for a registry's error.
-fn pull_error_word(message: &str) -> Option<&'static str> {
-    let lower = message.to_ascii_lowercase();
-    PULL_ERRORS
-        .iter()
-        .find(|(_, parts)| parts.iter().any(|part| lower.contains(part)))
-        .map(|(word, _)| *word)
-}
-
-/// Explains why an image cannot be pulled. The message of a back-off contains no details, so this
-/// uses the event of the last attempt.
-fn image(facts: &Facts<'_>, pod: &Pod, reason: &str, message: &str) -> Option<Cause> {
+/// Explains why an image cannot be pulled, from the container's reason and message, and the event
+/// of the last attempt.
+fn image(facts: &Facts<'_>, pod: &Pod, reason: &str, message: &str) -> Vec<Cause> {
     let tried = newest_where(facts, pod, |event| {
-        matches!(event.reason.as_str(), "Failed" | "InspectFailed")
-            && event.message.contains("pull image")
+        let starts = match event.reason.as_str() {
+            "Failed" => "Failed to pull image ",
+            "InspectFailed" => "Failed to inspect image ",
+            _ => return false,
+        };
+        event.message.starts_with(starts)
     });
-    let error = tried
-        .filter(|_| !message.contains("rpc error") && !message.contains("failed to"))
-        .map_or(message, |event| event.message.as_str());
-    let word = match reason {
-        "InvalidImageName" | "ErrImageNeverPull" => "image-missing",
-        _ => pull_error_word(error)?,
-    };
-    let cause = Cause::new(
-        word,
-        format!("{} cannot pull its image: {error}", pod_name(pod)),
-        "pod",
-    )
-    .when(tried.and_then(|event| event.at));
-    let field = super::refused::set(facts, "environment.image=IMAGE");
-    Some(match word {
-        "image-auth" => cause.helps(
-            "set a Secret with credentials for the registry",
-            Some("gpuctl explain environment.image_pull_secret".to_owned()),
-        ),
-        "registry-unreachable" => cause.helps(
-            "make sure that the nodes can reach the registry, or already have the image",
-            None,
-        ),
-        _ => cause.helps("correct the image", Some(field)),
-    })
+    let tried = tried.map(|event| (event.message.as_str(), event.at));
+    images::causes(facts, pod, (reason, message), tried)
 }
 
 /// Builds the cause for an object that a container or volume mount needs.

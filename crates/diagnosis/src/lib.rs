@@ -5,6 +5,7 @@
 #![cfg_attr(not(test), warn(clippy::too_many_lines))]
 
 mod answer;
+mod autoscaler;
 mod bottlenecks;
 mod candidates;
 mod causes;
@@ -18,7 +19,10 @@ mod ends;
 mod facts;
 mod free_devices;
 mod host_faults;
+mod images;
+mod kueue_messages;
 mod message_causes;
+mod message_pattern;
 mod nodes;
 mod placement;
 mod prerequisites;
@@ -27,6 +31,7 @@ mod ranks;
 mod refused;
 mod running;
 mod scheduler;
+mod scheduler_messages;
 mod shortage;
 #[cfg(test)]
 mod tests;
@@ -146,6 +151,14 @@ fn conclude(facts: &Facts<'_>, state: &State, answer: &mut Answer) {
 }
 
 fn situation(facts: &Facts<'_>, state: &State) -> (Situation, Vec<Cause>) {
+    if let Some(cause) = elsewhere(facts, state) {
+        let situation = match state.status {
+            Status::Pending => Situation::Waiting,
+            // Nothing in this cluster shows whether the pods make progress.
+            _ => Situation::Unknown,
+        };
+        return (situation, vec![cause]);
+    }
     match state.status {
         Status::Succeeded => (Situation::Fine, Vec::new()),
         Status::Failed => (Situation::Dead, dead::causes(facts)),
@@ -228,6 +241,32 @@ fn broken_situation(facts: &Facts<'_>) -> Situation {
         true => Situation::Waiting,
         false => Situation::Unknown,
     }
+}
+
+/// Explains that another cluster runs the job. Returns no cause for a job that its queue holds
+/// back, that has ended or that is paused, which this cluster explains.
+fn elsewhere(facts: &Facts<'_>, state: &State) -> Option<Cause> {
+    let job = facts.job;
+    let remote = job.remote.as_ref().filter(|_| !job.waits_in_queue())?;
+    if !matches!(state.status, Status::Pending | Status::Running) {
+        return None;
+    }
+    let cause = Cause::new("runs-elsewhere", remote.to_string(), "job");
+    let name = facts.full_name();
+    Some(match &remote.cluster {
+        // MultiKueue copies the job under its name into the same namespace.
+        Some(cluster) => cause.helps(
+            format!("use the context of cluster {cluster}, which may have another name"),
+            Some(format!("gpuctl why {name} --context {cluster}")),
+        ),
+        None => cause.helps(
+            format!("find the cluster that {} chose", remote.managed_by),
+            Some(format!(
+                "kubectl get job {} -n {} -o yaml",
+                job.name, job.namespace
+            )),
+        ),
+    })
 }
 
 /// Adds the missing nodes and unhealthy devices of a running job to its problems. Without another

@@ -2,8 +2,9 @@
 //! that gpuctl does not evaluate.
 
 use super::answer::Cause;
+use super::candidates::CountedObstacle;
 use super::facts::{Facts, PendingPod};
-use super::scheduler::SchedulerReason;
+use super::scheduler::{OTHER, SchedulerReason};
 use gpuctl_core::model::facts::gpu::is_type_label;
 use gpuctl_manifest::render::PodRules;
 
@@ -18,8 +19,37 @@ pub(super) fn needs_scheduler(word: &str) -> bool {
             | "device-claim"
             | "claim-pending"
             | "claim-missing"
+            | "claim-deleting"
+            | "claim-in-use"
+            | "volume-missing"
+            | "volume-limit"
             | "insufficient-storage"
     )
+}
+
+/// Returns true for the reasons of gangs, queues and unknown filters, which count only if the
+/// comparison with the nodes finds no obstacle.
+pub(super) fn is_fallback(word: &str) -> bool {
+    matches!(word, OTHER | "gang-incomplete" | "queue-quota" | "no-nodes")
+}
+
+/// Returns an obstacle that the scheduler reports but gpuctl cannot evaluate. The scheduler applies
+/// these filters last, so the nodes that they exclude have passed all other filters.
+pub(super) fn unlisted(
+    obstacles: &[CountedObstacle],
+    reasons: &[SchedulerReason],
+) -> Option<CountedObstacle> {
+    let is_known = |word: &str| obstacles.iter().any(|obstacle| obstacle.word == word);
+    let reason = reasons
+        .iter()
+        .find(|reason| needs_scheduler(reason.word) && !is_known(reason.word))?;
+    let nodes = usize::try_from(reason.nodes.unwrap_or(u64::MAX)).unwrap_or(usize::MAX);
+    Some(CountedObstacle {
+        word: reason.word,
+        detail: None,
+        alone: nodes,
+        nodes,
+    })
 }
 
 /// Returns a cause for each part of the scheduler's message.
@@ -73,11 +103,13 @@ fn asks_type_alone(rules: &PodRules) -> bool {
 
 fn rank(word: &str) -> u8 {
     match word {
-        "claim-missing" | "claim-pending" => 0,
+        "claim-missing" | "claim-pending" | "claim-deleting" | "claim-in-use"
+        | "volume-missing" => 0,
         word if word.starts_with("insufficient") => 1,
         word if needs_scheduler(word) => 2,
         "cordoned" | "node-faulty" => 3,
         "taint" => 4,
+        OTHER => 6,
         _ => 5,
     }
 }
@@ -88,5 +120,12 @@ pub(super) fn reason_cause(pending: &PendingPod, word: &'static str, text: &str)
         "gpu-type-absent" => "no node has GPUs of the requested type".to_owned(),
         _ => format!("the scheduler reports for {}: {text}", pending.name),
     };
-    Cause::new(word, evidence, "scheduler")
+    let cause = Cause::new(word, evidence, "scheduler");
+    match word {
+        OTHER => cause.helps(
+            "see the documentation of the scheduler and its plugins for these words",
+            Some(format!("kubectl describe pod {}", pending.name)),
+        ),
+        _ => cause,
+    }
 }

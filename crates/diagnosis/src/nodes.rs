@@ -5,7 +5,7 @@ use super::answer::Cause;
 use super::facts::Facts;
 use gpuctl_core::model::counting::capacity::{Amounts, lacking};
 use gpuctl_core::model::counting::device_claims::device_class;
-use gpuctl_core::model::facts::resource::is_device;
+use gpuctl_core::model::facts::resource::{is_device, is_device_share};
 use gpuctl_core::model::facts::state::pod_name;
 use gpuctl_core::model::{Node, Pod};
 use gpuctl_manifest::render::PodRules;
@@ -88,7 +88,7 @@ pub fn insufficient(resource: &str) -> &'static str {
         "memory" => "insufficient-memory",
         "ephemeral-storage" => "insufficient-storage",
         "pods" => "insufficient-pods",
-        resource if is_device(resource) => "insufficient-gpu",
+        resource if is_device(resource) || is_device_share(resource) => "insufficient-gpu",
         resource if device_class(resource).is_some() => "device-claim",
         _ => "insufficient-device",
     }

@@ -8,7 +8,9 @@ use super::answer::Cause;
 use super::candidates::{CandidateNode, CountedObstacle, candidate, counted, is_shortage};
 use super::devices;
 use super::facts::{Facts, PendingPod};
-use super::message_causes::{causes_from_message, needs_scheduler, reason_cause};
+use super::message_causes::{
+    causes_from_message, is_fallback, needs_scheduler, reason_cause, unlisted,
+};
 use super::nodes::node_obstacles;
 use super::refused::set;
 use super::scheduler::{SchedulerReason, reasons};
@@ -16,6 +18,7 @@ use super::shortage::{gpus, machine, too_large};
 use gpuctl_core::model::counting::candidates::{ClusterCapacity, WaitingPod};
 use gpuctl_core::model::counting::capacity::pods_held;
 use gpuctl_core::model::facts::gpu::is_type_label;
+use gpuctl_core::model::facts::resource::{is_device, is_device_share};
 use gpuctl_core::model::{GpuType, Node};
 
 /// Explains why the pod has no node.
@@ -119,7 +122,10 @@ fn obstacle_cause(
     let names: Vec<&str> = on.iter().map(|candidate| candidate.name()).collect();
     let nodes = Some(on.len() as u64);
     let cause = match obstacle.word {
-        "insufficient-gpu" => gpus(facts, pending, &on, candidates, capacity),
+        // Memory and cores of shared GPUs are counted like CPU and memory.
+        "insufficient-gpu" if !is_share(obstacle.detail.as_deref()) => {
+            gpus(facts, pending, &on, candidates, capacity)
+        }
         "device-claim" if obstacle.detail.is_some() => devices::shortage(
             facts,
             pending,
@@ -149,20 +155,8 @@ fn obstacle_cause(
     Cause { nodes, ..cause }
 }
 
-/// Returns an obstacle that the scheduler reports but gpuctl cannot evaluate. The scheduler applies
-/// these filters last, so the nodes that they exclude have passed all other filters.
-fn unlisted(obstacles: &[CountedObstacle], reasons: &[SchedulerReason]) -> Option<CountedObstacle> {
-    let is_known = |word: &str| obstacles.iter().any(|obstacle| obstacle.word == word);
-    let reason = reasons
-        .iter()
-        .find(|reason| needs_scheduler(reason.word) && !is_known(reason.word))?;
-    let nodes = usize::try_from(reason.nodes.unwrap_or(u64::MAX)).unwrap_or(usize::MAX);
-    Some(CountedObstacle {
-        word: reason.word,
-        detail: None,
-        alone: nodes,
-        nodes,
-    })
+fn is_share(resource: Option<&str>) -> bool {
+    resource.is_some_and(|resource| is_device_share(resource) && !is_device(resource))
 }
 
 /// Builds the cause for cordoned nodes. `alone` is the number of nodes without other obstacles.
@@ -344,7 +338,7 @@ fn other_type(
 fn beyond(pending: &PendingPod, reasons: &[SchedulerReason]) -> Vec<Cause> {
     let causes: Vec<Cause> = reasons
         .iter()
-        .filter(|reason| needs_scheduler(reason.word))
+        .filter(|reason| needs_scheduler(reason.word) || is_fallback(reason.word))
         .map(|reason| Cause {
             nodes: reason.nodes,
             ..reason_cause(pending, reason.word, &reason.text)

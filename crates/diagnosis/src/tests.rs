@@ -67,6 +67,115 @@ fn facts<'f>(subject: &'f Subject, job: &'f Job) -> Facts<'f> {
     }
 }
 
+/// Returns a pod without a node, with the scheduler's message.
+pub(crate) fn pending(message: &str) -> PendingPod {
+    PendingPod {
+        name: "t-0".to_owned(),
+        created_at: NOW.parse().ok(),
+        rules: gpuctl_manifest::render::PodRules::default(),
+        requests: [("nvidia.com/gpu".to_owned(), 1000)].into(),
+        nominated: None,
+        unscheduled: Some(("Unschedulable".to_owned(), message.to_owned())),
+        together: 1,
+        group: None,
+    }
+}
+
+/// Diagnoses a job with this pod for a user who cannot list nodes.
+pub(crate) fn diagnose_pending(pending: PendingPod, events: &[Event]) -> Answer {
+    let subject = Subject {
+        kind: "training".to_owned(),
+        is_managed: true,
+    };
+    let pod = Pod {
+        name: pending.name.clone(),
+        unscheduled: pending.unscheduled.clone(),
+        ..Pod::default()
+    };
+    diagnose(&Facts {
+        events: Some(events),
+        pending: Some(pending),
+        ..facts(&subject, &job(vec![pod]))
+    })
+}
+
+/// A user who cannot list nodes has only the scheduler's message.
+#[test]
+fn scheduler_messages_explain_pods_without_nodes() {
+    let words = |message: &str| {
+        let answer = diagnose_pending(pending(message), &[]);
+        let words: Vec<&str> = answer.causes.iter().map(|cause| cause.word).collect();
+        (words, answer.sentence)
+    };
+    let volcano = "all nodes are unavailable: 1 node(s) had untolerated taint \
+                   {node-role.kubernetes.io/control-plane: }, 3 Insufficient nvidia.com/gpu.";
+    assert_eq!(words(volcano).0, ["insufficient-gpu", "taint"]);
+    let (causes, sentence) = words("0/3 nodes are available: 3 words of a new plugin.");
+    assert_eq!(causes, ["scheduler-other"]);
+    assert!(sentence.ends_with("3 words of a new plugin"), "{sentence}");
+    assert_eq!(
+        words("Resources were not found, and these words are new").0,
+        ["scheduler-other"]
+    );
+    let partitions = "0/5 nodes are available: 5 Insufficient amd.com/cpx_nps4.";
+    let (causes, sentence) = words(partitions);
+    assert_eq!(causes, ["insufficient-gpu"]);
+    assert!(sentence.contains("amd.com/cpx_nps4"), "{sentence}");
+}
+
+/// The kubelet's reason decides, then the whole error. A bare back-off without an event decides
+/// nothing.
+#[test]
+fn pull_errors_are_quoted() {
+    let words = |reason: &str, message: &str| {
+        let pod = Pod {
+            name: "t-0".into(),
+            node: Some("n".into()),
+            containers: vec![Container {
+                name: "main".into(),
+                waiting: Some((reason.into(), message.into())),
+                ..Container::default()
+            }],
+            ..Pod::default()
+        };
+        let answer = diagnosed(&job(vec![pod]), None, RankAnswers::default());
+        let words: Vec<_> = answer
+            .causes
+            .iter()
+            .map(|cause| (cause.word, cause.weight))
+            .collect();
+        words
+    };
+    let unavailable = "image pull failed for x because the registry is unavailable";
+    assert_eq!(
+        words("RegistryUnavailable", unavailable),
+        [("registry-unreachable", 1.0)]
+    );
+    assert_eq!(
+        words("SignatureValidationFailed", "words"),
+        [("image-policy", 1.0)]
+    );
+    assert_eq!(
+        words("ErrImagePull", "words of a new runtime"),
+        [("image-other", 1.0)]
+    );
+    assert_eq!(
+        words("ImageInspectError", "words of a new runtime"),
+        [("image-other", 1.0)]
+    );
+    assert_eq!(
+        words("ImagePullBackOff", "Back-off pulling image \"x:v1\""),
+        []
+    );
+    let hidden = "rpc error: code = Unknown desc = failed to resolve reference \"x\": pull access \
+                  denied, repository does not exist or may require authorization: server message: \
+                  insufficient_scope: authorization failed";
+    assert_eq!(
+        words("ErrImagePull", hidden),
+        [("image-auth", 0.5), ("image-missing", 0.5)]
+    );
+}
+
 fn cause_words(job: &Job) -> Vec<&'static str> {
     let answer = diagnosed(job, None, RankAnswers::default());
     let sum: f64 = answer.causes.iter().map(|cause| cause.weight).sum();
@@ -94,6 +203,7 @@ fn queue_verdicts_become_causes() {
         let verdict = QueueVerdict {
             reason: reason.into(),
             message: message.into(),
+            ..QueueVerdict::default()
         };
         let position = position.map(|place| QueuePosition {
             in_queue: place,
@@ -134,6 +244,112 @@ fn queue_verdicts_become_causes() {
         ),
         ["queue-checks"]
     );
+}
+
+/// Kueue keeps the message of the eviction, and `QuotaReserved` states what holds the job back now.
+#[test]
+fn evicted_jobs_wait_for_what_holds_them_back_now() {
+    let words = |reason: &str, current: Option<(&str, &str)>| {
+        let verdict = QueueVerdict {
+            reason: reason.into(),
+            message: "Preempted to accommodate a workload (job a/urgent)".into(),
+            current: current.map(|(reason, message)| (reason.to_owned(), message.to_owned())),
+            ..QueueVerdict::default()
+        };
+        cause_words(&Job {
+            suspended: true,
+            queued: true,
+            queue: Some("research".to_owned()),
+            queue_verdict: Some(verdict),
+            ..job(Vec::new())
+        })
+    };
+    let quota = "couldn't assign flavors to pod set main: insufficient unused quota for \
+                 nvidia.com/gpu in flavor gpus, 3 more needed";
+    assert_eq!(
+        words("Preempted", Some(("Pending", quota))),
+        ["queue-quota"]
+    );
+    assert_eq!(
+        words("Preempted", Some(("Pending", "new words"))),
+        ["preempted"]
+    );
+    assert_eq!(words("Preempted", None), ["preempted"]);
+    assert_eq!(words("PodsReadyTimeout", None), ["queue-pods-timeout"]);
+    assert_eq!(words("SomethingNew", None), ["queue-other"]);
+}
+
+#[test]
+fn topology_arithmetic_and_priority_are_evidence() {
+    let message = "couldn't assign flavors to pod set main: topology \"rack\" allows to fit only 2 \
+                   out of 16 pod(s). Total nodes: 207; excluded: resource \"nvidia.com/gpu\": 190, \
+                   taint \"a:NoSchedule\": 15";
+    let evidence = |reason: &str, message: &str| {
+        let verdict = QueueVerdict {
+            reason: reason.into(),
+            message: message.into(),
+            ..QueueVerdict::default()
+        };
+        let job = Job {
+            suspended: true,
+            queued: true,
+            queue: Some("research".to_owned()),
+            queue_priority: Some("urgent".to_owned()),
+            queue_verdict: Some(verdict),
+            ..job(Vec::new())
+        };
+        let answer = diagnosed(&job, None, RankAnswers::default());
+        let texts = answer.causes[0].evidence.iter().map(|one| one.text.clone());
+        (answer.causes[0].word, texts.collect::<Vec<_>>())
+    };
+    let (word, texts) = evidence("TopologyPlacementFailed", message);
+    assert_eq!(word, "queue-topology");
+    assert_eq!(
+        texts[1..],
+        [
+            "the nearest domain of topology rack has room for 2 of 16 pods",
+            "of 207 nodes, 190 have too little free nvidia.com/gpu, 15 have the taint a:NoSchedule"
+        ]
+    );
+    let (word, texts) = evidence("WaitingForQuota", "insufficient unused quota");
+    assert_eq!((word, texts.len()), ("queue-quota", 2));
+    assert_eq!(texts[1], "its WorkloadPriorityClass is urgent");
+}
+
+/// A Job of MultiKueue: this cluster has no pods of it, and its status is a copy.
+#[test]
+fn jobs_of_other_clusters_are_not_judged_by_their_pods() {
+    use gpuctl_core::model::{RemoteRun, State};
+    let answer = |ready: u32, cluster: Option<&str>| {
+        let remote = RemoteRun {
+            managed_by: "kueue.x-k8s.io/multikueue".to_owned(),
+            active: 2,
+            ready: Some(ready),
+            cluster: cluster.map(ToOwned::to_owned),
+            candidates: Vec::new(),
+        };
+        let job = Job {
+            pods_wanted: 2,
+            queued: true,
+            remote: Some(remote),
+            ..job(Vec::new())
+        };
+        let state = State::from_job(&job).status;
+        (state, diagnosed(&job, None, RankAnswers::default()))
+    };
+    let (status, running) = answer(2, Some("worker-2"));
+    assert_eq!(status, Status::Running);
+    assert_eq!(running.situation, Situation::Unknown);
+    assert_eq!(
+        running.sentence,
+        "t: cluster worker-2 runs it; 2 pods are active there, 2 of them are ready"
+    );
+    let command = running.causes[0].helps[0].command.as_deref();
+    assert_eq!(command, Some("gpuctl why a/t --context worker-2"));
+    let (status, starting) = answer(0, None);
+    assert_eq!(status, Status::Pending);
+    assert_eq!(starting.situation, Situation::Waiting);
+    assert_eq!(starting.causes[0].word, "runs-elsewhere");
 }
 
 #[test]

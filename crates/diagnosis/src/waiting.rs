@@ -4,24 +4,14 @@
 use super::answer::{Cause, Evidence};
 use super::facts::{Facts, PendingPod};
 use super::prerequisites::{by_quota, claims};
-use super::{containers, ends, placement, queued, refused};
-use gpuctl_core::model::{Event, GroupVerdict, Pod, PodPhase, State};
+use super::scheduler::{OTHER, reasons};
+use super::{autoscaler, containers, ends, placement, queued, refused};
+use gpuctl_core::model::{GroupVerdict, Pod, PodPhase, State};
 
 /// Seconds within which a scheduler processes a new pod.
 const SCHEDULER_SECONDS: i64 = 20;
-/// Message of Volcano's scheduler for the pods of a gang (pkg/scheduler/plugins/gang).
-const GROUP_NOT_READY: &str = "pod group is not ready";
 /// Reasons of KAI Scheduler for a group in a queue at its limit (pkg/apis/scheduling/v2alpha2).
 const OVER_QUOTA: [&str; 2] = ["OverLimit", "NonPreemptibleOverQuota"];
-/// Seconds within which a node announced by an autoscaler usually joins the cluster.
-const SCALE_UP_SECONDS: i64 = 900;
-/// Event reasons of cluster-autoscaler and Karpenter for a new node or a nomination.
-const SCALING: [&str; 4] = [
-    "TriggeredScaleUp",
-    "Nominated",
-    "NotTriggerScaleUp",
-    "FailedScaleUp",
-];
 
 /// Builds the cause for a paused job, with the command that resumes it.
 pub(super) fn paused(facts: &Facts<'_>) -> Cause {
@@ -158,26 +148,10 @@ fn unplaced(facts: &Facts<'_>) -> Vec<Cause> {
             .chain(placement::causes(facts, pending))
             .collect();
     }
-    let unscheduled = pending
-        .unscheduled
-        .as_ref()
-        .map_or("", |(_, message)| message.as_str());
-    match &pending.group {
-        Some(group) => grouped(group, &mut causes),
-        None if causes.is_empty() && unscheduled.starts_with(GROUP_NOT_READY) => {
-            let text = format!(
-                "Volcano schedules its pods together or not at all, and not all of them fit: {unscheduled}"
-            );
-            causes.push(Cause::new("gang-incomplete", text, "scheduler"));
-        }
-        None => {}
+    if let Some(group) = &pending.group {
+        grouped(group, &mut causes);
     }
-    // The new node will end the wait, whatever else is missing now.
-    if let Some(event) = scaling_up(facts, &pending.name) {
-        let text = format!("an autoscaler is adding a node: {}", event.message);
-        let starting = Cause::new("node-starting", text, "events").when(event.at);
-        causes.insert(0, starting);
-    }
+    autoscaler::explain(facts, pending, &mut causes);
     causes
 }
 
@@ -215,8 +189,18 @@ fn grouped(group: &GroupVerdict, causes: &mut Vec<Cause>) {
         "{} reports about its group: {}",
         group.scheduler, group.message
     );
-    if OVER_QUOTA.contains(&group.reason.as_str()) {
+    let parsed = reasons(&group.message);
+    let is_quota = OVER_QUOTA.contains(&group.reason.as_str())
+        || parsed.iter().any(|reason| reason.word == "queue-quota");
+    // The group's words are better than words of the pod that gpuctl does not know.
+    let is_unexplained = causes.iter().all(|cause| cause.word == OTHER);
+    // The cause from Volcano's queue has numbers, which are better than words.
+    if is_quota && causes.iter().all(|cause| cause.word != "queue-quota") {
         causes.insert(0, Cause::new("queue-quota", text, "queue"));
+    } else if is_unexplained {
+        let known = parsed.iter().find(|reason| reason.word != OTHER);
+        let word = known.map_or("gang-incomplete", |reason| reason.word);
+        causes.insert(0, Cause::new(word, text, "queue"));
     } else if let Some(first) = causes.first_mut() {
         // Insert the evidence second, because short output omits the last lines.
         first.evidence.insert(
@@ -227,8 +211,6 @@ fn grouped(group: &GroupVerdict, causes: &mut Vec<Cause>) {
                 at: None,
             },
         );
-    } else {
-        causes.push(Cause::new("gang-incomplete", text, "queue"));
     }
 }
 
@@ -262,26 +244,6 @@ fn volcano(facts: &Facts<'_>) -> Option<Cause> {
         describe(),
     );
     (used + missing > quota).then_some(cause)
-}
-
-/// Returns the event with which an autoscaler announced a node for the pod. Ignores old events, and
-/// those after which the autoscaler gave up.
-fn scaling_up<'f>(facts: &Facts<'f>, pod: &str) -> Option<&'f Event> {
-    let object = format!("Pod/{pod}");
-    let events = facts
-        .events?
-        .iter()
-        .rev()
-        .filter(|event| event.object == object);
-    let mut scaling = events.filter(|event| SCALING.contains(&event.reason.as_str()));
-    let newest = scaling
-        .next()
-        .filter(|event| matches!(event.reason.as_str(), "TriggeredScaleUp" | "Nominated"))?;
-    let age = newest
-        .at
-        .map(|time| facts.now.as_second() - time.as_second());
-    age.is_none_or(|age| age < SCALE_UP_SECONDS)
-        .then_some(newest)
 }
 
 /// Returns the cause of the last failed attempt of a job that is retried.

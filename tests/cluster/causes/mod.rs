@@ -196,11 +196,12 @@ fn report(answers: &[Answered]) {
             ));
         }
     }
-    // If the data do not decide the cause, the correct answer is `unknown` or a list of equally
-    // likely causes.
+    // If the data do not decide the cause, the correct answer is `unknown`, the quoted words of
+    // another program, or a list of equally likely causes.
     let fair = |one: &Answered| {
         let causes = one.answer["causes"].as_array().cloned().unwrap_or_default();
         one.top() == "unknown"
+            || one.top().ends_with("-other")
             || one.top() == one.truth
             || causes.len() > 1
                 && causes

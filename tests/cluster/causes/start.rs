@@ -118,6 +118,12 @@ pub fn setups() -> Vec<Setup> {
         with_status("an event that says unauthorized", "image-auth", waiting("ImagePullBackOff", "Back-off pulling image \"registry.example.com/team/train:v7\""))
             .emitted("Failed", "Failed to pull image \"registry.example.com/team/train:v7\": failed to authorize: 401 Unauthorized")
             .without_events("unknown"),
+        with_status("digits in the name of an image", "image-missing", image("ErrImagePull", &pull("registry.example.com/team/401k-model:v1: not found"))),
+        with_status("a rate limit", "image-rate-limit", image("ImagePullBackOff", &pull("unexpected status from HEAD request to https://registry.example.com/v2/team/train/manifests/v7: 429 Too Many Requests"))),
+        with_status("another platform", "image-platform", image("ErrImagePull", &pull("no match for platform in manifest: not found"))),
+        with_status("a full disk", "image-disk-full", image("ErrImagePull", &pull("failed to extract layer sha256:4a: write /var/lib/a.so: no space left on device: unknown"))),
+        with_status("a registry that the kubelet calls unavailable", "registry-unreachable", waiting("RegistryUnavailable", "image pull failed for registry.example.com/team/train:v7 because the registry is unavailable")),
+        with_status("an image without a signature", "image-policy", waiting("SignatureValidationFailed", "image pull failed for registry.example.com/team/train:v7 because the signature validation failed")),
         with_status("no such host", "registry-unreachable", image("ImagePullBackOff", &pull("failed to do request: Head \"https://registry.example.com/v2/\": dial tcp: lookup registry.example.com on 10.0.0.10:53: no such host"))),
         with_status("a registry that hangs", "registry-unreachable", image("ErrImagePull", &pull("failed to do request: Head \"https://registry.example.com/v2/\": dial tcp 10.1.2.3:443: i/o timeout"))),
         with_status("a registry that is down", "registry-unreachable", image("ImagePullBackOff", &pull("unexpected status from HEAD request to https://registry.example.com/v2/team/train/manifests/v7: 503 Service Unavailable"))),

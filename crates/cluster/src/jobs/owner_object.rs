@@ -9,11 +9,14 @@ use super::owner::{HOSTNAME, OwnerKind};
 use crate::transport::decode::{Condition, ObjectMetadata, PodSpec, WireContainer};
 use crate::transport::lenient;
 use gpuctl_core::model::contract::labels::{
-    DESCRIPTION, GPU_TYPE, KIND, KUEUE_QUEUE, NAME, PAUSED, POOL_LABEL, REPLICAS, RETRIES, SOURCE,
-    USER, VERSION, VOLCANO_QUEUE,
+    DESCRIPTION, GPU_TYPE, KIND, KUEUE_PRIORITY, KUEUE_QUEUE, NAME, PAUSED, POOL_LABEL, REPLICAS,
+    RETRIES, SOURCE, USER, VERSION, VOLCANO_QUEUE,
 };
-use gpuctl_core::model::{GpuCount, Job};
+use gpuctl_core::model::{GpuCount, Job, RemoteRun};
 
+/// Value of `spec.managedBy` for the Job controller of Kubernetes (batch/v1,
+/// `JobControllerName`).
+const JOB_CONTROLLER: &str = "kubernetes.io/job-controller";
 /// Upper limit for the number of pods in the annotation of a paused service or notebook.
 const MOST_RESUMED: u32 = 10_000;
 
@@ -34,6 +37,8 @@ struct OwnerSpec<'a> {
     parallelism: u32,
     completions: Option<u32>,
     suspend: bool,
+    /// Name of the controller that runs a Job's pods.
+    managed_by: Option<String>,
     replicas: Option<u32>,
     #[serde(borrow)]
     template: JobTemplate<'a>,
@@ -65,6 +70,8 @@ struct OwnerStatus<'a> {
     #[serde(deserialize_with = "lenient::time")]
     completion_time: Option<Timestamp>,
     succeeded: u32,
+    active: u32,
+    ready: Option<u32>,
     observed_generation: u64,
     /// Number of existing pods of a Deployment or StatefulSet.
     replicas: u32,
@@ -154,6 +161,18 @@ impl WireOwner<'_> {
             || self.status.replicas > self.status.updated_replicas
     }
 
+    /// Returns the status of a Job whose pods another cluster runs, such as those of MultiKueue.
+    fn remote(&self) -> Option<RemoteRun> {
+        let managed_by = self.spec.managed_by.clone();
+        let managed_by = managed_by.filter(|name| name != JOB_CONTROLLER)?;
+        Some(RemoteRun {
+            managed_by,
+            active: self.status.active,
+            ready: self.status.ready,
+            ..RemoteRun::default()
+        })
+    }
+
     pub(crate) fn job(&self, owner: OwnerKind) -> Job {
         let meta = &self.metadata;
         let label = |key: &str| meta.labels.get(key).cloned();
@@ -194,6 +213,8 @@ impl WireOwner<'_> {
             queued: meta.labels.contains_key(KUEUE_QUEUE),
             queue_verdict: None,
             queue_position: None,
+            queue_priority: label(KUEUE_PRIORITY),
+            remote: self.remote().filter(|_| owner == OwnerKind::Job),
             held: meta.annotations.contains_key(PAUSED),
             pods_wanted,
             group_size: self.spec.group_size(),
@@ -221,5 +242,34 @@ impl WireOwner<'_> {
             conditions,
             pods: Vec::new(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gpuctl_core::model::{State, Status};
+    use serde_json::json;
+
+    /// MultiKueue copies the status of the Job in the other cluster.
+    #[test]
+    fn a_job_of_another_cluster_has_the_state_of_its_status() {
+        let job = |managed_by: &str| {
+            let text = json!({"metadata": {"name": "t", "namespace": "a",
+                    "labels": {"kueue.x-k8s.io/queue-name": "q", "kueue.x-k8s.io/priority-class": "high"}},
+                "spec": {"parallelism": 2, "completions": 2, "managedBy": managed_by},
+                "status": {"active": 2, "ready": 2}})
+            .to_string();
+            let owner: WireOwner<'_> = serde_json::from_str(&text).unwrap();
+            owner.job(OwnerKind::Job)
+        };
+        let remote = job("kueue.x-k8s.io/multikueue");
+        assert_eq!(State::from_job(&remote).status, Status::Running);
+        assert_eq!(remote.queue_priority.as_deref(), Some("high"));
+        let local = job("kubernetes.io/job-controller");
+        assert_eq!(
+            (State::from_job(&local).status, local.remote),
+            (Status::Pending, None)
+        );
     }
 }

@@ -4,7 +4,7 @@
 use serde::Deserialize;
 
 use crate::transport::decode::{Condition, ObjectMetadata};
-use gpuctl_core::model::QueueVerdict;
+use gpuctl_core::model::{QueueCheck, QueueVerdict};
 
 #[derive(Deserialize)]
 pub(super) struct WireWorkload<'a> {
@@ -21,6 +21,34 @@ pub(super) struct WireWorkload<'a> {
 pub(super) struct WorkloadSpec {
     pub(super) active: bool,
     pub(super) queue_name: Option<String>,
+    priority_class_ref: Option<PriorityClassRef>,
+    /// The two fields of v1beta1 that `priorityClassRef` replaces.
+    priority_class_name: Option<String>,
+    priority_class_source: Option<String>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct PriorityClassRef {
+    kind: String,
+    name: String,
+}
+
+impl WorkloadSpec {
+    /// Returns the WorkloadPriorityClass. A PriorityClass is a property of the pods instead.
+    pub(super) fn queue_priority(&self) -> Option<String> {
+        let reference = self
+            .priority_class_ref
+            .as_ref()
+            .filter(|class| class.kind == "WorkloadPriorityClass")
+            .map(|class| class.name.clone());
+        let is_queue_class =
+            self.priority_class_source.as_deref() == Some("kueue.x-k8s.io/workloadpriorityclass");
+        let name = self.priority_class_name.clone();
+        reference
+            .or_else(|| name.filter(|_| is_queue_class))
+            .filter(|name| !name.is_empty())
+    }
 }
 
 impl Default for WorkloadSpec {
@@ -29,6 +57,9 @@ impl Default for WorkloadSpec {
             // Kueue's CRD has the same default.
             active: true,
             queue_name: None,
+            priority_class_ref: None,
+            priority_class_name: None,
+            priority_class_source: None,
         }
     }
 }
@@ -41,6 +72,9 @@ pub(super) struct WorkloadStatus<'a> {
     #[serde(borrow)]
     admission_checks: Vec<AdmissionCheck<'a>>,
     scheduling_stats: SchedulingStats,
+    /// The cluster that MultiKueue chose for the job, and before that the candidates.
+    pub(super) cluster_name: Option<String>,
+    pub(super) nominated_cluster_names: Vec<String>,
 }
 
 #[derive(Deserialize, Default)]
@@ -79,46 +113,33 @@ impl WorkloadStatus<'_> {
             .fold(0, |sum: u64, eviction| sum.saturating_add(eviction.count))
     }
 
-    /// Describes the steps that remain after Kueue has reserved the quota.
-    fn next_step(&self) -> String {
-        let is_pending = |check: &&AdmissionCheck<'_>| check.state != "Ready";
-        let describe = |check: &AdmissionCheck<'_>| {
-            let detail = if check.message.is_empty() {
-                String::new()
-            } else {
-                format!(": {}", check.message)
-            };
-            format!("{} is {}{detail}", check.name, check.state.to_lowercase())
-        };
-        let checks: Vec<String> = self
-            .admission_checks
+    /// Returns the admission checks that are not ready.
+    fn open_checks(&self) -> Vec<QueueCheck> {
+        self.admission_checks
             .iter()
-            .filter(is_pending)
-            .map(describe)
-            .collect();
-        if checks.is_empty() {
-            "admission follows".to_owned()
-        } else {
-            format!("waiting for checks: {}", checks.join(", "))
-        }
+            .filter(|check| check.state != "Ready")
+            .map(|check| QueueCheck {
+                name: check.name.clone(),
+                state: check.state.clone(),
+                message: check.message.to_string(),
+            })
+            .collect()
     }
 
     /// Returns why the job does not run, or `None` if Kueue has admitted it. `active` is false for
     /// a paused job.
     pub(super) fn verdict(&self, active: bool) -> Option<QueueVerdict> {
         let holds = |kind: &str| self.condition(kind).filter(|condition| condition.holds());
-        let verdict = |reason: &str, message: String| {
-            Some(QueueVerdict {
-                reason: reason.to_owned(),
-                message,
-            })
-        };
         if holds("Admitted").is_some() {
             return None;
         }
         if holds("QuotaReserved").is_some() {
-            let next = self.next_step();
-            return verdict("AdmissionChecks", format!("quota is reserved; {next}"));
+            let checks = self.open_checks();
+            let message = format!("quota is reserved; {}", next_step(&checks));
+            return Some(QueueVerdict {
+                checks,
+                ..verdict("AdmissionChecks", message)
+            });
         }
         let pending = self
             .condition("QuotaReserved")
@@ -129,7 +150,10 @@ impl WorkloadStatus<'_> {
             holds("Evicted").is_some_and(|evicted| evicted.message == condition.message)
         };
         let pending = pending.filter(|condition| !repeats(condition));
-        let current = pending.map(|condition| condition.message.trim_end_matches('.').to_owned());
+        let current = pending.map(|condition| {
+            let message = condition.message.trim_end_matches('.').to_owned();
+            (condition.reason.to_string(), message)
+        });
         // Prefer `Preempted`, which names the preemptor, to `Evicted`. Ignore a `Deactivated`
         // eviction of an active workload: the reason remains after a paused job is resumed.
         let evicted = holds("Evicted")
@@ -140,19 +164,46 @@ impl WorkloadStatus<'_> {
                 holds("Preempted").unwrap_or(evicted),
             )
         });
-        match (evicted, current) {
+        Some(match (evicted, current) {
             (Some((reason, evicted)), current) => {
-                let current = current.map_or(String::new(), |current| format!("; now {current}"));
-                verdict(
-                    reason,
-                    format!("{}{current}", evicted.message.trim_end_matches('.')),
-                )
+                let now = current
+                    .as_ref()
+                    .map_or(String::new(), |(_, message)| format!("; now {message}"));
+                let message = format!("{}{now}", evicted.message.trim_end_matches('.'));
+                QueueVerdict {
+                    current,
+                    checks: self.open_checks(),
+                    ..verdict(reason, message)
+                }
             }
-            (None, Some(current)) => verdict(
-                pending.map_or("Pending", |condition| condition.reason.as_ref()),
-                current,
-            ),
+            (None, Some((reason, message))) => verdict(&reason, message),
             (None, None) => verdict("Pending", "Kueue has not processed it yet".to_owned()),
-        }
+        })
+    }
+}
+
+fn verdict(reason: &str, message: String) -> QueueVerdict {
+    QueueVerdict {
+        reason: reason.to_owned(),
+        message,
+        ..QueueVerdict::default()
+    }
+}
+
+/// Describes the steps that remain after Kueue has reserved the quota.
+fn next_step(checks: &[QueueCheck]) -> String {
+    let describe = |check: &QueueCheck| {
+        let detail = if check.message.is_empty() {
+            String::new()
+        } else {
+            format!(": {}", check.message)
+        };
+        format!("{} is {}{detail}", check.name, check.state.to_lowercase())
+    };
+    let checks: Vec<String> = checks.iter().map(describe).collect();
+    if checks.is_empty() {
+        "admission follows".to_owned()
+    } else {
+        format!("waiting for checks: {}", checks.join(", "))
     }
 }

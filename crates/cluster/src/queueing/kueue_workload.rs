@@ -17,19 +17,30 @@ use gpuctl_core::model::{Job, QueueVerdict};
 
 const GROUP: &str = "kueue.x-k8s.io";
 
-/// Verdicts on Workloads by the UID of their owner.
+/// What the Workload of an owner contains.
+#[derive(Default)]
+struct OwnedWorkload {
+    verdict: Option<QueueVerdict>,
+    priority: Option<String>,
+    cluster: Option<String>,
+    candidates: Vec<String>,
+}
+
+/// Workloads by the UID of their owner.
 #[derive(Default)]
 struct Verdicts {
-    of_owners: HashMap<String, Option<QueueVerdict>>,
+    of_owners: HashMap<String, OwnedWorkload>,
     /// NAMESPACE/NAME of each owner by its UID.
     names: HashMap<String, String>,
 }
 
 impl QueuesApi<'_> {
-    /// Sets Kueue's verdict on each job that waits in its queues. Does nothing if the user cannot
-    /// read Workloads.
+    /// Sets Kueue's verdict on each job that waits in its queues, and the cluster of each job that
+    /// another cluster runs. Does nothing if the user cannot read Workloads.
     pub(crate) async fn explain_queues(self, jobs: &mut [Job]) {
-        let queued = jobs.iter().filter(|job| job.waits_in_queue());
+        let needs_workload =
+            |job: &Job| job.waits_in_queue() || (job.queued && job.remote.is_some());
+        let queued = jobs.iter().filter(|job| needs_workload(job));
         let namespaces: BTreeSet<&str> = queued.map(|job| job.namespace.as_str()).collect();
         let Some(first) = namespaces.first() else {
             return;
@@ -46,11 +57,23 @@ impl QueuesApi<'_> {
             jobs.iter()
                 .map(|job| (job.uid.clone(), format!("{}/{}", job.namespace, job.name))),
         );
-        for job in jobs.iter_mut().filter(|job| job.waits_in_queue()) {
+        for job in jobs.iter_mut().filter(|job| needs_workload(job)) {
             // Look up the pods too, because they own the Workload of a service.
-            let mut owners = std::iter::once(&job.uid).chain(job.pods.iter().map(|pod| &pod.uid));
-            job.queue_verdict = owners
-                .find_map(|uid| of_owners.remove(uid).flatten())
+            let owners = std::iter::once(&job.uid).chain(job.pods.iter().map(|pod| &pod.uid));
+            let mut workloads = owners.filter_map(|uid| of_owners.remove(uid));
+            let Some(first) = workloads.next() else {
+                continue;
+            };
+            job.queue_priority = first.priority.or_else(|| job.queue_priority.take());
+            if let Some(remote) = &mut job.remote {
+                remote.cluster = first.cluster;
+                remote.candidates = first.candidates;
+            }
+            let verdict = first
+                .verdict
+                .or_else(|| workloads.find_map(|workload| workload.verdict));
+            job.queue_verdict = verdict
+                .filter(|_| job.waits_in_queue())
                 .map(|verdict| with_job_name(verdict, &names));
         }
         self.place_in_queues(jobs).await;
@@ -80,8 +103,14 @@ impl QueuesApi<'_> {
                         owner.uid.clone(),
                         format!("{}/{}", workload.metadata.namespace, owner.name),
                     );
-                    let existing = verdicts.of_owners.entry(owner.uid.clone()).or_insert(None);
-                    *existing = existing.take().or(verdict);
+                    let existing = verdicts.of_owners.entry(owner.uid.clone()).or_default();
+                    let status = &workload.status;
+                    existing.verdict = existing.verdict.take().or(verdict);
+                    existing.priority = workload.spec.queue_priority();
+                    existing.cluster.clone_from(&status.cluster_name);
+                    existing
+                        .candidates
+                        .clone_from(&status.nominated_cluster_names);
                 }
                 Ok(())
             })
@@ -227,6 +256,58 @@ mod tests {
             .map(|verdict| (verdict.reason, verdict.message))
     }
 
+    #[test]
+    fn workloads_name_what_holds_them_back() {
+        let read = |text: &Value| {
+            let text = text.to_string();
+            let workload: WireWorkload<'_> = serde_json::from_str(&text).unwrap();
+            let verdict = workload.status.verdict(workload.spec.active);
+            (verdict, workload.spec.queue_priority())
+        };
+        let class =
+            json!({"group": "kueue.x-k8s.io", "kind": "WorkloadPriorityClass", "name": "urgent"});
+        let conditions = json!([
+            {"type": "QuotaReserved", "status": "False", "reason": "WaitingForQuota", "message": "now."},
+            {"type": "Evicted", "status": "True", "reason": "Preempted", "message": "before."}]);
+        let (verdict, priority) = read(&json!({"spec": {"priorityClassRef": class},
+            "status": {"conditions": conditions}}));
+        let verdict = verdict.unwrap();
+        let current = Some(("WaitingForQuota".to_owned(), "now".to_owned()));
+        assert_eq!(
+            (verdict.reason.as_str(), verdict.current),
+            ("Preempted", current)
+        );
+        assert_eq!(priority.as_deref(), Some("urgent"));
+        // v1beta1, and the class of the pods.
+        let source = "kueue.x-k8s.io/workloadpriorityclass";
+        let old = json!({"spec": {"priorityClassName": "low", "priorityClassSource": source}});
+        assert_eq!(read(&old).1.as_deref(), Some("low"));
+        let pods = json!({"spec": {"priorityClassRef":
+            {"group": "scheduling.k8s.io", "kind": "PriorityClass", "name": "high"}}});
+        assert_eq!(read(&pods).1, None);
+        let checks = json!([{"name": "dws", "state": "Pending", "message": "no capacity"},
+            {"name": "budget", "state": "Ready", "message": ""}]);
+        let reserved =
+            json!([{"type": "QuotaReserved", "status": "True", "reason": "QuotaReserved"}]);
+        let (verdict, _) = read(
+            &json!({"status": {"conditions": reserved, "admissionChecks": checks,
+            "nominatedClusterNames": ["a", "b"]}}),
+        );
+        let verdict = verdict.unwrap();
+        assert_eq!(
+            (
+                verdict.reason.as_str(),
+                verdict.message.as_str(),
+                verdict.checks.len()
+            ),
+            (
+                "AdmissionChecks",
+                "quota is reserved; waiting for checks: dws is pending: no capacity",
+                1
+            )
+        );
+    }
+
     /// The conditions are as Kueue 0.18.3 writes them.
     #[test]
     fn kueue_messages_are_kept() {
@@ -280,8 +361,8 @@ mod tests {
         );
         assert_eq!(verdict(&json!([])).unwrap().0, "Pending");
         let given = QueueVerdict {
-            reason: String::new(),
             message: preempted.to_owned(),
+            ..QueueVerdict::default()
         };
         assert_eq!(
             with_job_name(given, &HashMap::from([("b".to_owned(), "x/y".to_owned())])).message,

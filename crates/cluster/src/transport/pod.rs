@@ -98,6 +98,9 @@ impl WirePod<'_> {
             disrupted: condition("DisruptionTarget")
                 .filter(|condition| condition.holds())
                 .map(|condition| condition.reason.to_string()),
+            stopped_by_queue: condition("TerminationTarget")
+                .filter(|condition| condition.holds())
+                .map(|condition| (condition.reason.to_string(), condition.message.to_string())),
             reason: Some(status.reason.to_string()).filter(|reason| !reason.is_empty()),
             message: Some(status.message.to_string()).filter(|message| !message.is_empty()),
             containers: self.containers(),

@@ -23,7 +23,9 @@ pub use facts::node::{ClaimableDevices, Node, Nodes, Taint};
 pub use facts::node_fault::NodeFault;
 pub use facts::pool::{LabelNote, LabelNotes, PoolDefinition};
 pub use facts::queue::{Gang, GangMode, QueueSystem};
-pub use facts::queue::{GroupVerdict, Preemption, Queue, QueuePosition, QueueVerdict};
+pub use facts::queue::{
+    GroupVerdict, Preemption, Queue, QueueCheck, QueuePosition, QueueVerdict, RemoteRun,
+};
 pub use facts::quota::QuotaUse;
 pub use facts::reading::{Figures, Reading, Readings};
 pub use facts::service::{Autoscaler, Endpoint, Scaling};

@@ -166,6 +166,12 @@ fn add_access(lines: &mut NamedLines, description: &Description) {
         let position = job.queue_position.map_or(String::new(), queue_position);
         lines.add("queue", format!("{}{position}", clean(queue)));
     }
+    lines.add_known("queue priority", job.queue_priority.as_deref().map(clean));
+    let remote = job
+        .remote
+        .as_ref()
+        .map(|remote| clean(&remote.to_string()).into_owned());
+    lines.add_known("runs elsewhere", remote);
 }
 
 fn add_times(lines: &mut NamedLines, job: &Job, now: Timestamp) {

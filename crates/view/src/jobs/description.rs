@@ -77,6 +77,10 @@ pub struct JobDescription<'a> {
     queue_reason: Option<&'a str>,
     queue_position: Option<u64>,
     cluster_queue_position: Option<u64>,
+    /// Kueue's WorkloadPriorityClass; `null` if the job names none.
+    queue_priority: Option<&'a str>,
+    /// The cluster that MultiKueue chose for the job; `null` if this cluster runs it.
+    remote_cluster: Option<&'a str>,
     resources: JobResourceItem<'a>,
     gpu_held: GpuCount,
     progress: Option<u8>,
@@ -203,6 +207,11 @@ pub fn document(description: &Description) -> JobDescription<'_> {
             .map(|verdict| verdict.reason.as_str()),
         queue_position: job.queue_position.map(|position| position.in_queue),
         cluster_queue_position: job.queue_position.map(|position| position.in_cluster_queue),
+        queue_priority: job.queue_priority.as_deref(),
+        remote_cluster: job
+            .remote
+            .as_ref()
+            .and_then(|remote| remote.cluster.as_deref()),
         description: job.description.as_deref(),
         resources: requested(job),
         gpu_held: job.gpus_held(),

@@ -32,6 +32,8 @@ pub const RESTARTED: &str = "gpuctl/restarted-at";
 pub const REPLICAS: &str = "gpuctl/replicas";
 /// Kueue's label for the LocalQueue, set on the object that owns the pods.
 pub const KUEUE_QUEUE: &str = "kueue.x-k8s.io/queue-name";
+/// Kueue's label for the WorkloadPriorityClass, set on the object that owns the pods.
+pub const KUEUE_PRIORITY: &str = "kueue.x-k8s.io/priority-class";
 /// Kueue's annotation on a pod template with a node label. Kueue tries to place all pods in one
 /// topology domain of that label, and falls back to wider domains.
 pub const KUEUE_TOPOLOGY: &str = "kueue.x-k8s.io/podset-preferred-topology";

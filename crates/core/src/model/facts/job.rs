@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 
 use super::job_pod::{Pod, PodPhase};
-use super::queue::{Queue, QueuePosition, QueueSystem, QueueVerdict};
+use super::queue::{Queue, QueuePosition, QueueSystem, QueueVerdict, RemoteRun};
 use crate::model::values::natural;
 use crate::model::values::units::GpuCount;
 
@@ -92,6 +92,10 @@ pub struct Job {
     pub queue_verdict: Option<QueueVerdict>,
     /// Position of the job in its queue, if the queue reports one.
     pub queue_position: Option<QueuePosition>,
+    /// Kueue's WorkloadPriorityClass, which orders the jobs of a queue.
+    pub queue_priority: Option<String>,
+    /// `None` if this cluster runs the pods.
+    pub remote: Option<RemoteRun>,
     /// True if a user paused the job although a queue manages it.
     pub held: bool,
     /// Number of pods that must run for the job to count as running. For a paused job, the number

@@ -60,6 +60,9 @@ pub struct Pod {
     /// Reason of the pod's DisruptionTarget condition, which Kubernetes sets if something other
     /// than the pod ended it.
     pub disrupted: Option<String>,
+    /// Reason and message of the pod's TerminationTarget condition, which Kueue sets when it stops a
+    /// pod of its pod integration (pkg/controller/jobs/pod).
+    pub stopped_by_queue: Option<(String, String)>,
     pub reason: Option<String>,
     /// The kubelet's message about the eviction of the pod.
     pub message: Option<String>,

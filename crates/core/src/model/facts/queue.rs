@@ -1,5 +1,5 @@
 //! Queues, which admit jobs, and gangs, whose pods a scheduler starts together. Messages from
-//! queues are only displayed; no decision depends on them.
+//! queues are displayed, and explain a wait; nothing else depends on them.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -83,11 +83,59 @@ pub enum Gang {
 }
 
 /// Reason and message of Kueue for holding back a job.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct QueueVerdict {
     /// Reason that Kueue reports, such as `Pending`, `Inadmissible` or `Preempted`.
     pub reason: String,
     pub message: String,
+    /// Reason and message that hold back an evicted job now. `None` if the job was not evicted, or
+    /// if Kueue has not evaluated it again.
+    pub current: Option<(String, String)>,
+    /// Admission checks that are not ready.
+    pub checks: Vec<QueueCheck>,
+}
+
+/// State of a Kueue admission check of a job.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct QueueCheck {
+    pub name: String,
+    /// `Pending`, `Retry` or `Rejected`.
+    pub state: String,
+    pub message: String,
+}
+
+/// A job that a controller of another cluster runs (`spec.managedBy`). This cluster has no pods of
+/// it, and its status is a copy.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RemoteRun {
+    /// Name of the controller, such as `kueue.x-k8s.io/multikueue`.
+    pub managed_by: String,
+    /// Number of pods that have not terminated (`status.active`).
+    pub active: u32,
+    /// Number of ready pods (`status.ready`), or `None` if the status has none.
+    pub ready: Option<u32>,
+    /// Name that Kueue's Workload gives to the cluster, if it has chosen one.
+    pub cluster: Option<String>,
+    /// Clusters from which Kueue chooses one.
+    pub candidates: Vec<String>,
+}
+
+impl fmt::Display for RemoteRun {
+    /// Describes where the job runs, such as `cluster worker-2 runs it; 2 pods are active`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (&self.cluster, self.candidates.as_slice()) {
+            (Some(cluster), _) => write!(f, "cluster {cluster} runs it; ")?,
+            (None, []) => write!(f, "{} runs it in another cluster; ", self.managed_by)?,
+            (None, names) => {
+                return write!(f, "clusters that may run it: {}", names.join(", "));
+            }
+        }
+        write!(f, "{} pods are active", self.active)?;
+        match self.ready {
+            Some(ready) => write!(f, " there, {ready} of them are ready"),
+            None => write!(f, " there"),
+        }
+    }
 }
 
 /// Positions of a waiting job, counted from 1.

@@ -150,6 +150,26 @@ pub fn is_device(resource: &str) -> bool {
         || ascend(resource).is_some()
 }
 
+/// First words of resources that count memory, cores or shares of GPUs: HAMi
+/// (`nvidia.com/gpumem`), Aliyun (`aliyun.com/gpu-mem`), Volcano (`volcano.sh/vgpu-memory`),
+/// Koordinator (`koordinator.sh/gpu-core`) and Tencent (`tencent.com/vcuda-core`).
+const SHARES: [&str; 6] = ["gpu", "vgpu", "qgpu", "gpumem", "gpucores", "vcuda"];
+
+/// Returns true for resources that count memory, cores or shares of devices. They are not numbers
+/// of devices, unlike those of [`is_device`].
+pub fn is_device_share(resource: &str) -> bool {
+    let Some((domain, name)) = resource.split_once('/') else {
+        return false;
+    };
+    let first = name.split(['-', '.', '_']).next().unwrap_or_default();
+    let of_chip = || {
+        let (chip, unit) = resource.rsplit_once('-').unwrap_or((resource, ""));
+        matches!(unit, "memory" | "core") && ascend(chip).is_some()
+    };
+    // `cambricon.com/mlu.smlu.vcore` and `cambricon.com/mlu.smlu.vmemory`.
+    SHARES.contains(&first) || (domain == "cambricon.com" && name.contains("smlu")) || of_chip()
+}
+
 /// Restores the name of a GPU resource from its form in kube-state-metrics, in which all characters
 /// other than letters and digits are underscores. Names of other resources may be wrong.
 pub(crate) fn resource_name(label: &str) -> String {
@@ -268,6 +288,15 @@ mod tests {
             "cpu",
         ] {
             assert!(!is_device(share), "{share}");
+            assert_eq!(is_device_share(share), share != "cpu", "{share}");
+        }
+        for other in [
+            "rdma/hca",
+            "nvidia.com/hostdev",
+            "memory",
+            "example.com/fpga",
+        ] {
+            assert!(!is_device_share(other), "{other}");
         }
     }
 }

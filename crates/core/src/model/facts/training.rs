@@ -16,9 +16,13 @@ impl State {
             return serving::state(job);
         }
         let pods = job.current_pods();
-        let running = count(&pods, |pod| {
-            pod.phase == PodPhase::Running && !pod.deleting && !pod.own_ended()
-        });
+        let running = match &job.remote {
+            // Without `ready` (old API servers), an active pod may still wait.
+            Some(remote) => remote.ready.unwrap_or(remote.active),
+            None => count(&pods, |pod| {
+                pod.phase == PodPhase::Running && !pod.deleting && !pod.own_ended()
+            }),
+        };
         // Succeeded pods may have been deleted, but the status of the Job still counts them.
         let done = count(&pods, |pod| pod.phase == PodPhase::Succeeded).max(job.pods_done);
         let (status, why) = if job.deleting {
@@ -98,6 +102,9 @@ fn failure(job: &Job, condition: StateReason) -> StateReason {
 
 /// Explains why a job does not run, from the first pod with a known reason.
 fn waiting(job: &Job, pods: &[&Pod]) -> StateReason {
+    if let Some(remote) = &job.remote {
+        return why("Remote", remote.to_string());
+    }
     if let Some(why) = evicted(job) {
         return why;
     }
