@@ -48,6 +48,7 @@ pub(crate) async fn log_evidence(connection: &Connection, job: &Job) -> Option<V
                 "the first error in the logs, from {rank_name}: {}{repeats}",
                 first.error.line.trim()
             ),
+            pod: Some(first.pod.name.clone()),
             at: first.error.at,
         });
     }
@@ -64,6 +65,7 @@ pub(crate) async fn log_evidence(connection: &Connection, job: &Job) -> Option<V
         );
         evidence.push(LastMessage {
             text,
+            pod: None,
             at: Some(checkpoint),
         });
     }

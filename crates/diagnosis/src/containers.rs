@@ -2,7 +2,9 @@
 //! Secrets, the runtime, probes. The messages are those of kubelet 1.36 and containerd 2.2.
 
 use super::answer::Cause;
+use super::crashes::{crash, crashing, sidecar_causes};
 use super::ends;
+use super::evictions;
 use super::facts::Facts;
 use super::nodes::taint_word;
 use gpuctl_core::model::facts::state::{lost, pod_name};
@@ -35,7 +37,7 @@ pub(super) fn causes(facts: &Facts<'_>, pod: &Pod) -> Vec<Cause> {
         return vec![cause];
     }
     if let Some(sidecar) = pod.sidecar_left() {
-        return vec![sidecar_cause(pod, sidecar)];
+        return sidecar_causes(facts, pod, sidecar);
     }
     let waiting: Vec<(&Container, &(String, String))> = pod
         .containers
@@ -86,18 +88,6 @@ pub(super) fn causes(facts: &Facts<'_>, pod: &Pod) -> Vec<Cause> {
     unready_causes(facts, pod)
 }
 
-/// Builds the cause for a pod whose main program has ended while a sidecar holds its GPUs.
-fn sidecar_cause(pod: &Pod, sidecar: &str) -> Cause {
-    let text = format!(
-        "{} has exited, but its container {sidecar} is still running and holds the GPUs",
-        pod_name(pod)
-    );
-    Cause::new("sidecar-running", text, "pod").helps(
-        "make the container an init container with restartPolicy: Always",
-        Some("gpuctl explain pod".to_owned()),
-    )
-}
-
 /// Returns a cause for a pod that was created less than `CREATION` seconds ago. A longer wait has
 /// another, unknown reason.
 fn creating(facts: &Facts<'_>, pod: &Pod) -> Option<Cause> {
@@ -115,7 +105,7 @@ pub(super) fn evicted(facts: &Facts<'_>, pod: &Pod) -> Option<Cause> {
         evicts(event) || event.reason == "Started"
     })
     .filter(|event| evicts(event))?;
-    Some(ends::evicted(pod, &event.message, "events").when(event.at))
+    Some(evictions::evicted(facts, pod, &event.message, "events").when(event.at))
 }
 
 fn waiting_causes(
@@ -146,27 +136,6 @@ fn waiting_causes(
             format!("{pod_label} cannot start: {reason}: {message}"),
         )],
     }
-}
-
-fn crashing(facts: &Facts<'_>, pod: &Pod, container: &Container) -> Vec<Cause> {
-    let pod_label = pod_name(pod);
-    let end = container
-        .terminated
-        .as_ref()
-        .or(container.last_ended.as_ref());
-    let text = match end {
-        Some(end) => format!(
-            "{pod_label} keeps exiting ({} restarts), last with {}",
-            container.restarts,
-            ends::describe(end)
-        ),
-        None => format!("{pod_label} keeps exiting"),
-    };
-    // Omit `--previous` until the container has restarted, because it would show an older run.
-    let logs = facts.logs(pod, container.terminated.is_none());
-    let crash = Cause::new("crash-loop", text, "pod").helps("read its log", Some(logs));
-    let why = end.map(|end| ends::end_cause(facts, pod, end));
-    std::iter::once(crash).chain(why).collect()
 }
 
 /// Substrings of registry errors by the name of their cause. The first match wins.
@@ -350,14 +319,8 @@ fn unready_causes(facts: &Facts<'_>, pod: &Pod) -> Vec<Cause> {
         restarted.and_then(|container| Some((container, container.last_ended.as_ref()?)))
         && !(facts.job.checked && container.started)
     {
-        let text = format!(
-            "{pod_label} keeps exiting ({} restarts), last with {}",
-            container.restarts,
-            ends::describe(end)
-        );
-        let logs = facts.logs(pod, true);
-        let crash = Cause::new("crash-loop", text, "pod").helps("read its log", Some(logs));
-        return vec![crash, ends::end_cause(facts, pod, end)];
+        let crash = crash(facts, pod, container, Some(end), true);
+        return vec![crash, ends::end_cause(facts, pod, container, end)];
     }
     let failing = newest(facts, pod, &["Unhealthy"]);
     let text = match failing {
@@ -367,7 +330,7 @@ fn unready_causes(facts: &Facts<'_>, pod: &Pod) -> Vec<Cause> {
         ),
         None => format!("{pod_label} is running, but its probe has not succeeded"),
     };
-    let logs = facts.logs(pod, false);
+    let logs = facts.logs(pod, pod.own_container(), false);
     let seen_in = if failing.is_some() { "events" } else { "pod" };
     vec![
         Cause::new("probe-starting", text, seen_in)

@@ -4,11 +4,14 @@
 use jiff::Timestamp;
 
 use super::answer::Cause;
-use super::ends::{SIGNALS, deadline, end, is_signal, node, pod_cause, signal};
-use super::facts::Facts;
+use super::ends::{end, pod_cause};
+use super::facts::{DeviceError, Facts};
+use super::pod_texts::node;
+use super::rejections::{deadline, outside_cause};
+use gpuctl_core::model::facts::container_end::{SIGNALS, is_signal, signal_name};
 use gpuctl_core::model::facts::state::{lost, pod_name};
-use gpuctl_core::model::{Pod, PodPhase};
-use gpuctl_core::stats::exporters::dialect::is_fatal_xid;
+use gpuctl_core::model::{Job, Pod, PodPhase};
+use gpuctl_core::stats::exporters::xid::{self, XidAction};
 
 /// Exit codes of ranks that end after a peer has failed: interrupted (SIGINT), aborted by NCCL's
 /// watchdog (SIGABRT), terminated (SIGTERM).
@@ -44,37 +47,14 @@ pub(super) fn causes(facts: &Facts<'_>) -> Vec<Cause> {
             "job",
         )];
     }
-    // Sort the pods of the current attempt first, by the time at which they ended. After the first
-    // failure, its peers fail because they lost that rank.
-    let present: Vec<&str> = job
-        .current_pods()
-        .iter()
-        .map(|pod| pod.name.as_str())
-        .collect();
-    let is_present = |pod: &Pod| present.contains(&pod.name.as_str());
-    let mut ended: Vec<&Pod> = job
-        .pods
-        .iter()
-        .filter(|pod| pod.phase == PodPhase::Failed)
-        .collect();
-    ended.sort_by_key(|pod| {
-        (
-            !is_present(pod),
-            pod.ended_at.is_none(),
-            pod.ended_at,
-            pod.rank,
-        )
-    });
-    // Skip earlier attempts: they were retried, so their failures did not end the job.
-    let now: Vec<&Pod> = ended
-        .iter()
-        .copied()
-        .filter(|pod| is_present(pod))
-        .collect();
-    let Some(first) = culprit(if now.is_empty() { &ended } else { &now }) else {
+    let (ended, present) = ended_pods(job);
+    let Some(first) = culprit(facts, &ended, &present) else {
         return owner_gone(facts, condition);
     };
     let mut cause = pod_cause(facts, first);
+    if let Some(rival) = rival(facts, &ended, &present, first) {
+        cause = cause.and(rival, "pod");
+    }
     if let Some(peers) = peers(&ended, &present, first) {
         cause = cause.and(peers, "pod");
     }
@@ -105,7 +85,33 @@ fn node_lost(facts: &Facts<'_>) -> Option<Cause> {
     ))
 }
 
-/// Adds the owner's message, the last log lines and non-fatal device errors as evidence.
+/// Returns the failed pods, those of the last attempt first, ordered by the time at which they
+/// ended, and the names of the pods of that attempt. After the first failure, its peers fail because
+/// they lost that rank.
+fn ended_pods(job: &Job) -> (Vec<&Pod>, Vec<&str>) {
+    let present: Vec<&str> = job
+        .current_pods()
+        .iter()
+        .map(|pod| pod.name.as_str())
+        .collect();
+    let mut ended: Vec<&Pod> = job
+        .pods
+        .iter()
+        .filter(|pod| pod.phase == PodPhase::Failed)
+        .collect();
+    ended.sort_by_key(|pod| {
+        (
+            !present.contains(&pod.name.as_str()),
+            pod.ended_at.is_none(),
+            pod.ended_at,
+            pod.rank,
+        )
+    });
+    (ended, present)
+}
+
+/// Adds the owner's message, the last log lines, and device errors that are not the cause as
+/// evidence.
 fn with_evidence(
     facts: &Facts<'_>,
     condition: Option<&(String, String)>,
@@ -121,49 +127,108 @@ fn with_evidence(
     for line in &facts.last_messages {
         cause = cause.and(line.text.clone(), "logs").when(line.at);
     }
-    for (device, code) in facts.faults.iter().filter(|(_, code)| !is_fatal_xid(*code)) {
-        cause = cause.and(
-            format!("{device} reported XID {code} within five minutes of the failure"),
-            "prometheus",
-        );
+    for error in facts.faults.iter().filter(|error| !is_fault(error)) {
+        let (device, code) = (&error.device, xid::describe(error.code));
+        let text = if error.is_dated {
+            format!("{device} reported {code} within five minutes of the failure")
+        } else {
+            format!("{device} reports {code}, but its samples do not show since when")
+        };
+        cause = cause.and(text, "prometheus");
     }
     cause
 }
 
-/// Returns the cause for a fatal error of one of the pod's devices.
+/// Whether a device error explains the end of the pods on the device.
+fn is_fault(error: &DeviceError) -> bool {
+    error.is_dated && xid::ends_programs(error.code)
+}
+
+/// Returns the cause for an error of one of the pod's devices.
 fn gpu_fault(facts: &Facts<'_>, pod: &Pod) -> Option<Cause> {
-    let (device, code) = facts.faults.iter().find(|(_, code)| is_fatal_xid(*code))?;
+    let faults = || facts.faults.iter().filter(|error| is_fault(error));
+    let error = faults()
+        .find(|error| xid::is_fatal(error.code))
+        .or_else(|| faults().next())?;
+    let entry = xid::find(error.code)?;
     let text = format!(
-        "{device}, which {} used, reported XID {code} within five minutes of the failure",
-        pod_name(pod)
+        "{}, which {} used, reported XID {} within five minutes of the failure: {}",
+        error.device,
+        pod_name(pod),
+        error.code,
+        entry.meaning
     );
+    let cause = Cause::new("gpu-fault", text, "prometheus").when(pod.ended_at);
+    let advice = entry.action.advice().unwrap_or_default();
+    if entry.action == XidAction::Restart {
+        let restart = facts
+            .subject
+            .is_managed
+            .then(|| format!("gpuctl restart job {}", facts.full_name()));
+        return Some(cause.helps(format!("NVIDIA recommends: {advice}"), restart));
+    }
     let elsewhere = pod
         .node
         .as_ref()
         .map(|node| super::refused::set(facts, &format!("resources.exclude_nodes={node}")));
-    Some(
-        Cause::new("gpu-fault", text, "prometheus")
-            .when(pod.ended_at)
-            .helps("exclude the node, and tell its administrator", elsewhere),
-    )
+    let text = format!("exclude the node, and tell its administrator; NVIDIA recommends: {advice}");
+    Some(cause.helps(text, elsewhere))
+}
+
+/// Returns the pod that failed first in the last attempt of a job.
+pub fn first_failed(job: &Job) -> Option<&Pod> {
+    let (ended, present) = ended_pods(job);
+    first_pod(&candidates(&ended, &present))
+}
+
+/// The pods of the last attempt. Skips earlier attempts: they were retried, so their failures did
+/// not end the job.
+fn candidates<'p>(ended: &[&'p Pod], present: &[&str]) -> Vec<&'p Pod> {
+    let is_present = |pod: &&&Pod| present.contains(&pod.name.as_str());
+    let now: Vec<&Pod> = ended.iter().filter(is_present).copied().collect();
+    if now.is_empty() { ended.to_vec() } else { now }
+}
+
+/// Returns the pod that failed first. The logs decide between pods that failed in the same second,
+/// because Kubernetes records no smaller unit.
+fn culprit<'p>(facts: &Facts<'_>, ended: &[&'p Pod], present: &[&str]) -> Option<&'p Pod> {
+    let pods = candidates(ended, present);
+    let first = first_pod(&pods)?;
+    let logged = facts
+        .last_messages
+        .iter()
+        .find_map(|line| line.pod.as_ref());
+    let earlier = pods
+        .iter()
+        .find(|pod| Some(&pod.name) == logged && is_same_second(pod, first) && !has_reason(first));
+    Some(earlier.copied().unwrap_or(first))
+}
+
+fn is_same_second(pod: &Pod, other: &Pod) -> bool {
+    let second = |pod: &Pod| pod.ended_at.map(Timestamp::as_second);
+    second(pod) == second(other)
 }
 
 /// Returns the pod that failed first. Among pods that failed in the same second, prefers one with a
 /// specific reason.
-fn culprit<'p>(ended: &[&'p Pod]) -> Option<&'p Pod> {
+fn first_pod<'p>(ended: &[&'p Pod]) -> Option<&'p Pod> {
     // A pod that was evicted before it ran has no end time. It comes first, because its peers fail
     // without it.
     let timeless = ended
         .iter()
-        .find(|pod| pod.ended_at.is_none() && (pod.disrupted.is_some() || pod.reason.is_some()));
+        .find(|pod| pod.ended_at.is_none() && is_ended_from_outside(pod));
     if let Some(pod) = timeless {
         return Some(pod);
     }
     let first = *ended.first()?;
-    let failed_itself = |pod: &&&Pod| {
-        let second = |time: Option<Timestamp>| time.map(Timestamp::as_second);
-        second(pod.ended_at) == second(first.ended_at) && has_reason(pod)
-    };
+    // The supervisor of every rank records which rank failed first, and only that rank has its own
+    // exit code.
+    if let Some(rank) = end(first).and_then(|end| end.supervised_rank())
+        && let Some(pod) = ended.iter().find(|pod| pod.rank == Some(rank))
+    {
+        return Some(pod);
+    }
+    let failed_itself = |pod: &&&Pod| is_same_second(pod, first) && has_reason(pod);
     if has_reason(first) {
         Some(first)
     } else {
@@ -171,12 +236,34 @@ fn culprit<'p>(ended: &[&'p Pod]) -> Option<&'p Pod> {
     }
 }
 
+fn is_ended_from_outside(pod: &Pod) -> bool {
+    pod.disrupted.is_some() || pod.reason.is_some() || pod.stopped.is_some()
+}
+
 fn has_reason(pod: &Pod) -> bool {
-    pod.disrupted.is_some()
-        || pod.reason.is_some()
+    is_ended_from_outside(pod)
         || end(pod).is_some_and(|end| {
             end.reason != "Error" || end.code > SIGNALS && !PEER_CODES.contains(&end.code)
         })
+}
+
+/// Describes a pod that ended in the same second as the first one, with another exit code: either
+/// may have failed first.
+fn rival(facts: &Facts<'_>, ended: &[&Pod], present: &[&str], first: &Pod) -> Option<String> {
+    let is_logged = facts.last_messages.iter().any(|line| line.pod.is_some());
+    let own = end(first).filter(|end| !has_reason(first) && end.supervised_rank().is_none());
+    let own = own.filter(|_| !is_logged)?.code;
+    let pods = candidates(ended, present);
+    let (pod, end) = pods
+        .into_iter()
+        .filter(|pod| pod.name != first.name && is_same_second(pod, first))
+        .filter_map(|pod| Some((pod, end(pod)?)))
+        .find(|(_, end)| end.code != own && !PEER_CODES.contains(&end.code))?;
+    let code = end.code;
+    Some(format!(
+        "{} exited with code {code} in the same second, and may have failed first",
+        pod_name(pod)
+    ))
 }
 
 /// Describes how the ranks other than the first one ended.
@@ -240,7 +327,7 @@ fn owner_gone(facts: &Facts<'_>, condition: Option<&(String, String)>) -> Vec<Ca
             "signal",
             format!(
                 "a pod was killed by {} (exit code {code}); the job's pods are deleted",
-                signal(code - SIGNALS)
+                signal_name(code - SIGNALS)
             ),
             "job",
         )
@@ -259,8 +346,26 @@ fn owner_gone(facts: &Facts<'_>, condition: Option<&(String, String)>) -> Vec<Ca
             "job",
         )
         .when(time),
-        _ => return Vec::new(),
+        (_, None) if message.is_empty() => return Vec::new(),
+        (reason, None) => Cause::new(
+            "ended-other",
+            format!("the job failed with {reason}: {message}; its pods are deleted"),
+            "job",
+        )
+        .when(time)
+        .helps("see its events", Some(describe(facts))),
     }]
+}
+
+/// The command that shows an object with its events.
+fn describe(facts: &Facts<'_>) -> String {
+    if facts.subject.is_managed {
+        return format!("gpuctl describe job {}", facts.full_name());
+    }
+    format!(
+        "kubectl describe {}/{} -n {}",
+        facts.subject.kind, facts.job.name, facts.job.namespace
+    )
 }
 
 /// Builds the cause for a job that is being deleted.
@@ -271,6 +376,11 @@ pub(super) fn deleted(facts: &Facts<'_>) -> Cause {
     } else {
         format!("it was deleted; {left} of its pods are still terminating")
     };
+    // Kueue deletes the pods that it stops, and keeps them until their workload has ended.
+    let stopped = facts.job.pods.iter().find(|pod| pod.stopped.is_some());
+    if let Some(cause) = stopped.and_then(|pod| outside_cause(facts, pod)) {
+        return cause.and(text, "job");
+    }
     let cause = Cause::new("deleted", text, "job");
     match facts.job.pods.iter().find(|pod| pod.is_lost()) {
         Some(pod) => cause

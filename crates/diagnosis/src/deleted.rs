@@ -7,8 +7,9 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 
 use super::answer::{Answer, Basis, Cause, Situation, weighed};
-use super::ends;
+use super::evictions::past_eviction;
 use super::facts::EVENT_SECONDS;
+use super::rejections::is_rejection;
 use gpuctl_core::model::facts::state::pod_name;
 use gpuctl_core::model::{Event, Job, Pod, PodPhase};
 
@@ -145,33 +146,73 @@ fn pod_causes(memory: &Memory, pod: &Pod) -> Vec<Cause> {
         );
         return vec![Cause::new("preempted", text, "events").when(event.at)];
     }
-    match (pod.reason.as_deref(), memory.ends.get(&pod.name).map(String::as_str)) {
-        (Some("Evicted"), _) => match reported {
-            Some(event) => vec![ends::evicted(pod, &event.message, "events").when(event.at)],
-            None => ["evicted-memory", "evicted-disk"]
-                .into_iter()
-                .map(|word| {
-                    let text = format!("{pod_label} was evicted by the kubelet{on_node}; the records do not show whether memory or disk ran out");
-                    Cause { weight: 1.0, ..Cause::new(word, text, "prometheus").when(pod.ended_at) }
-                })
-                .collect(),
-        },
-        (Some("NodeLost" | "Shutdown" | "NodeShutdown" | "Terminated"), _) => {
-            cause("node-lost", format!("{pod_label} was terminated{on_node} because the node went down"))
+    match (
+        pod.reason.as_deref(),
+        memory.ends.get(&pod.name).map(String::as_str),
+    ) {
+        (Some("Evicted"), _) => {
+            let known =
+                reported.and_then(|event| Some(past_eviction(pod, &event.message)?.when(event.at)));
+            known.map_or_else(|| evictions(pod, &pod_label, &on_node), |cause| vec![cause])
         }
-        (Some(reason @ ("UnexpectedAdmissionError" | "NodeAffinity")), _) => {
-            cause("start-error", format!("{pod_label} was rejected by the kubelet{on_node}: {reason}"))
+        (Some("NodeLost" | "Shutdown" | "NodeShutdown" | "Terminated"), _) => cause(
+            "node-lost",
+            format!("{pod_label} was terminated{on_node} because the node went down"),
+        ),
+        (Some("Preempting"), _) => cause(
+            "preempted",
+            format!("{pod_label} was preempted{on_node} for a critical pod"),
+        ),
+        (Some(reason), _) if is_rejection(reason, "") => cause(
+            "admission-failed",
+            format!("{pod_label} was rejected by the kubelet{on_node}: {reason}"),
+        ),
+        (_, Some("OOMKilled")) => cause(
+            "oom-container",
+            format!(
+                "{pod_label} used more memory than its limit{on_node}: host memory, not GPU memory"
+            ),
+        ),
+        (_, Some("DeadlineExceeded")) | (Some("DeadlineExceeded"), _) => {
+            vec![deadline(&pod_label).when(pod.ended_at)]
         }
-        (_, Some("OOMKilled")) => {
-            cause("oom-container", format!("{pod_label} used more memory than its limit{on_node}: host memory, not GPU memory"))
-        }
-        (_, Some("DeadlineExceeded")) | (Some("DeadlineExceeded"), _) => vec![deadline(&pod_label).when(pod.ended_at)],
-        (_, Some(reason @ ("ContainerCannotRun" | "StartError"))) => {
-            cause("start-error", format!("the runtime could not start {pod_label}{on_node}: {reason}"))
-        }
-        (_, Some("Error")) => cause("exit-code", format!("{pod_label}'s command exited with an error{on_node}")),
+        (_, Some(reason @ ("ContainerCannotRun" | "StartError"))) => cause(
+            "start-error",
+            format!("the runtime could not start {pod_label}{on_node}: {reason}"),
+        ),
+        (_, Some(reason @ ("ContainerStatusUnknown" | "Unknown"))) => cause(
+            "container-lost",
+            format!(
+                "how {pod_label} ended{on_node} is unknown ({reason}): its node lost the container"
+            ),
+        ),
+        (None, Some("Error")) => cause(
+            "exit-code",
+            format!("{pod_label}'s command exited with an error{on_node}"),
+        ),
+        (Some(reason), _) => cause(
+            "ended-other",
+            format!("{pod_label} ended{on_node}: {reason}"),
+        ),
+        (None, Some(reason)) if reason != "Completed" => cause(
+            "ended-other",
+            format!("a container of {pod_label} ended{on_node}: {reason}"),
+        ),
         _ => Vec::new(),
     }
+}
+
+/// All causes of an eviction whose message is unknown.
+fn evictions(pod: &Pod, pod_label: &str, on_node: &str) -> Vec<Cause> {
+    let causes = ["evicted-memory", "evicted-disk", "evicted-pids"];
+    let text = format!(
+        "{pod_label} was evicted by the kubelet{on_node}; the records do not show whether memory, disk or process IDs ran out"
+    );
+    let cause = |word| Cause {
+        weight: 1.0,
+        ..Cause::new(word, text.clone(), "prometheus").when(pod.ended_at)
+    };
+    causes.into_iter().map(cause).collect()
 }
 
 #[cfg(test)]
@@ -222,7 +263,11 @@ mod tests {
         let evicted = memory(PodPhase::Failed, Some("Evicted"), None);
         assert_eq!(
             diagnosed_memory(&evicted).1,
-            [("evicted-memory", 0.5), ("evicted-disk", 0.5)]
+            [
+                ("evicted-memory", 0.33),
+                ("evicted-disk", 0.33),
+                ("evicted-pids", 0.33)
+            ]
         );
         let event = |reason: &str, message: &str| Event {
             reason: reason.into(),

@@ -9,19 +9,23 @@ mod bottlenecks;
 mod candidates;
 mod causes;
 mod containers;
+mod crashes;
 mod dead;
 mod deleted;
 mod devices;
 mod ends;
+mod evictions;
 mod facts;
 mod free_devices;
 mod message_causes;
 mod nodes;
 mod placement;
+mod pod_texts;
 mod prerequisites;
 mod queued;
 mod ranks;
 mod refused;
+mod rejections;
 mod running;
 mod scheduler;
 mod shortage;
@@ -30,8 +34,11 @@ mod tests;
 mod waiting;
 
 pub use answer::{Answer, Basis, Cause, HolderTime, Situation};
+pub use dead::first_failed;
 pub use deleted::{Memory, remembered};
-pub use facts::{ClaimFact, Facts, LastMessage, PendingPod, RankAnswers, RunningFacts, Subject};
+pub use facts::{
+    ClaimFact, DeviceError, Facts, LastMessage, PendingPod, RankAnswers, RunningFacts, Subject,
+};
 pub use nodes::{insufficient, node_obstacles};
 
 use gpuctl_core::model::{Job, State, Status};

@@ -3,8 +3,9 @@
 
 use std::fmt;
 
+use super::container_end::ContainerEnd;
 use super::job::Job;
-use super::job_pod::{Container, ContainerEnd, Pod, PodPhase};
+use super::job_pod::{Container, Pod, PodPhase};
 use crate::model::contract::labels::TERMINATION_PREFIX;
 use crate::model::contract::refusal::RefusalCause;
 use crate::model::values::text::clean;

@@ -1,6 +1,7 @@
 //! Computes the state of trainings from the phases of their pods. `State::from_job` also passes
 //! services and notebooks to `serving`.
 
+use super::container_end::ContainerEnd;
 use super::job::Job;
 use super::job_pod::{Container, Pod, PodPhase};
 use super::serving;
@@ -17,7 +18,7 @@ impl State {
         }
         let pods = job.current_pods();
         let running = count(&pods, |pod| {
-            pod.phase == PodPhase::Running && !pod.deleting && !pod.own_ended()
+            pod.phase == PodPhase::Running && !pod.deleting && pod.own_end().is_none()
         });
         // Succeeded pods may have been deleted, but the status of the Job still counts them.
         let done = count(&pods, |pod| pod.phase == PodPhase::Succeeded).max(job.pods_done);
@@ -103,8 +104,11 @@ fn waiting(job: &Job, pods: &[&Pod]) -> StateReason {
     }
     if let Some((pod, sidecar)) = pods.iter().find_map(|pod| Some((pod, pod.sidecar_left()?))) {
         let message = format!(
-            "{} has exited, but its container {sidecar} is still running and holds the GPUs",
-            pod_name(pod)
+            "{} ended with {}, but its container {sidecar} is still running and holds the GPUs",
+            pod_name(pod),
+            pod.own_end()
+                .map(ContainerEnd::describe)
+                .unwrap_or_default()
         );
         return why("SidecarRunning", message);
     }

@@ -1,8 +1,8 @@
 //! Tests how the state of trainings is determined.
 
 use super::*;
+use crate::model::facts::container_end::ContainerEnd;
 use crate::model::facts::job_pod::Container;
-use crate::model::facts::job_pod::ContainerEnd;
 use crate::model::values::units::GpuCount;
 
 fn job(pods: Vec<Pod>) -> Job {
@@ -195,7 +195,7 @@ fn lost_nodes_and_remaining_sidecars_are_not_running() {
     assert_eq!(state.reason.as_deref(), Some("SidecarRunning"));
     assert_eq!(
         state.message.unwrap(),
-        "rank 1 has exited, but its container agent is still running and holds the GPUs"
+        "rank 1 ended with exit code 0, but its container agent is still running and holds the GPUs"
     );
 }
 
