@@ -1,6 +1,8 @@
 //! Tests of causes that the test cluster cannot produce, with real messages of queues, rejected
 //! pods and ended pods.
 
+mod ends;
+
 use super::answer::Help;
 use super::*;
 use gpuctl_core::model::{

@@ -8,7 +8,7 @@ use gpuctl_core::model::facts::resource::is_device;
 use gpuctl_core::model::values::quantity;
 use gpuctl_core::model::values::units::MOST_PER_NODE;
 
-use crate::transport::decode::{PodSpec, WireContainer};
+use crate::transport::decode::{ContainerResources, PodSpec, WireContainer};
 
 impl WireContainer<'_> {
     /// Whether the container requests devices of a device plugin.
