@@ -17,6 +17,7 @@ mod ends;
 mod evictions;
 mod facts;
 mod free_devices;
+mod log_gaps;
 mod message_causes;
 mod nodes;
 mod placement;
@@ -39,6 +40,7 @@ pub use deleted::{Memory, remembered};
 pub use facts::{
     ClaimFact, DeviceError, Facts, LastMessage, PendingPod, RankAnswers, RunningFacts, Subject,
 };
+pub use log_gaps::{is_lost_log, log_gap};
 pub use nodes::{insufficient, node_obstacles};
 
 use gpuctl_core::model::{Job, State, Status};
