@@ -299,7 +299,8 @@ mod tests {
             xid_history::queries(&[&fatal_error], 600).remove(0),
             faults::query(false),
             faults::query(true),
-            faults::hidden(std::slice::from_ref(&fatal_error)).expect("a fatal error may be behind it"),
+            faults::hidden(std::slice::from_ref(&fatal_error))
+                .expect("a fatal error may be behind it"),
             exported_metrics::query(),
             query::clusters("cluster"),
             query::clusters_of_nodes("cluster"),

@@ -142,7 +142,7 @@ pub(crate) const CAUSES: &[(&str, &str)] = &[
     ("admission-failed", "its node rejected it"),
     (
         "container-lost",
-        "its node lost the container, so nobody knows how it ended",
+        "its node lost the container, and its end was not recorded",
     ),
     ("node-lost", "its node does not respond or was deleted"),
     (

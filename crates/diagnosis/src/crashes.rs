@@ -1,5 +1,5 @@
-//! Explains containers that ended in a pod that goes on: those that keep exiting, and the main
-//! container next to a sidecar that still runs.
+//! Explains containers that ended in a pod that continues: containers that keep exiting, and a main
+//! container whose sidecar still runs.
 
 use super::answer::Cause;
 use super::ends;

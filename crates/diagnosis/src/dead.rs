@@ -1,32 +1,21 @@
 //! Explains what ended a job: the rank that failed first, with its exit code or signal, or an
-//! external cause. Falls back to the Job's status if the pods are deleted.
+//! external cause.
 
 use jiff::Timestamp;
 
 use super::answer::Cause;
 use super::ends::{end, pod_cause};
 use super::facts::{DeviceError, Facts};
-use super::pod_texts::node;
-use super::rejections::{deadline, outside_cause};
-use gpuctl_core::model::facts::container_end::{SIGNALS, is_signal, signal_name};
-use gpuctl_core::model::facts::state::{lost, pod_name};
+use super::gone::{EXHAUSTED, node_lost, owner_gone};
+use super::rejections::deadline;
+use gpuctl_core::model::facts::container_end::SIGNALS;
+use gpuctl_core::model::facts::state::pod_name;
 use gpuctl_core::model::{Job, Pod, PodPhase};
 use gpuctl_core::stats::exporters::xid::{self, XidAction};
 
 /// Exit codes of ranks that end after a peer has failed: interrupted (SIGINT), aborted by NCCL's
 /// watchdog (SIGABRT), terminated (SIGTERM).
 const PEER_CODES: [i32; 3] = [130, 134, 143];
-/// Exit code of the rank supervisor, which the command does not use.
-const SUPERVISOR: i32 = 113;
-
-/// Condition reasons of a Job that has used up its retries.
-const EXHAUSTED: [&str; 4] = [
-    "BackoffLimitExceeded",
-    "MaxFailedIndexesExceeded",
-    "FailedIndexes",
-    "ReachedMaxRestarts",
-];
-
 /// Returns what ended the job, with the cause of the earliest failure first.
 pub(super) fn causes(facts: &Facts<'_>) -> Vec<Cause> {
     let job = facts.job;
@@ -67,22 +56,6 @@ pub(super) fn causes(facts: &Facts<'_>) -> Vec<Cause> {
         causes.push(exhausted(facts, &ended, first));
     }
     causes
-}
-
-/// Returns the cause for a pod on a node that does not respond.
-fn node_lost(facts: &Facts<'_>) -> Option<Cause> {
-    let (pod, (_, message)) = facts
-        .job
-        .current_pods()
-        .into_iter()
-        .find_map(|pod| Some((pod, lost(pod)?)))?;
-    let node = pod.node.clone().unwrap_or_default();
-    let cause = Cause::new("node-lost", message, "pod")
-        .helps("see the node", Some(format!("gpuctl describe node {node}")));
-    Some(cause.helps(
-        "its pods can be recreated elsewhere",
-        Some(format!("gpuctl restart job {}", facts.full_name())),
-    ))
 }
 
 /// Returns the failed pods, those of the last attempt first, ordered by the time at which they
@@ -305,93 +278,4 @@ fn exhausted(facts: &Facts<'_>, ended: &[&Pod], first: &Pod) -> Cause {
         tries.join(", ")
     );
     Cause::new("retries-exhausted", text, "job").when(facts.job.finished_at)
-}
-
-/// Derives the cause from the conditions of a Job whose pods are deleted.
-fn owner_gone(facts: &Facts<'_>, condition: Option<&(String, String)>) -> Vec<Cause> {
-    let Some((reason, message)) = condition else {
-        return Vec::new();
-    };
-    let time = facts.job.finished_at;
-    // The message of a pod failure policy contains the exit code.
-    let code = message.split_once("exit code ").map(|(_, rest)| {
-        rest.split(|c: char| !c.is_ascii_digit())
-            .next()
-            .unwrap_or("")
-    });
-    let code = code.and_then(|code| code.parse::<i32>().ok());
-    let supervised = code == Some(SUPERVISOR);
-    let code = code.filter(|_| !supervised);
-    vec![match (reason.as_str(), code) {
-        (_, Some(code)) if is_signal(code) => Cause::new(
-            "signal",
-            format!(
-                "a pod was killed by {} (exit code {code}); the job's pods are deleted",
-                signal_name(code - SIGNALS)
-            ),
-            "job",
-        )
-        .when(time),
-        (_, Some(code)) => Cause::new(
-            "exit-code",
-            format!("a pod exited with code {code}; the job's pods are deleted"),
-            "job",
-        )
-        .when(time),
-        (reason, None) if supervised || EXHAUSTED.contains(&reason) => Cause::new(
-            "retries-exhausted",
-            format!(
-                "all retries were used ({message}); the job's pods are deleted, so the cause is unknown"
-            ),
-            "job",
-        )
-        .when(time),
-        (_, None) if message.is_empty() => return Vec::new(),
-        (reason, None) => Cause::new(
-            "ended-other",
-            format!("the job failed with {reason}: {message}; its pods are deleted"),
-            "job",
-        )
-        .when(time)
-        .helps("see its events", Some(describe(facts))),
-    }]
-}
-
-/// The command that shows an object with its events.
-fn describe(facts: &Facts<'_>) -> String {
-    if facts.subject.is_managed {
-        return format!("gpuctl describe job {}", facts.full_name());
-    }
-    format!(
-        "kubectl describe {}/{} -n {}",
-        facts.subject.kind, facts.job.name, facts.job.namespace
-    )
-}
-
-/// Builds the cause for a job that is being deleted.
-pub(super) fn deleted(facts: &Facts<'_>) -> Cause {
-    let left = facts.job.pods.len();
-    let text = if left == 0 {
-        "it was deleted".to_owned()
-    } else {
-        format!("it was deleted; {left} of its pods are still terminating")
-    };
-    // Kueue deletes the pods that it stops, and keeps them until their workload has ended.
-    let stopped = facts.job.pods.iter().find(|pod| pod.stopped.is_some());
-    if let Some(cause) = stopped.and_then(|pod| outside_cause(facts, pod)) {
-        return cause.and(text, "job");
-    }
-    let cause = Cause::new("deleted", text, "job");
-    match facts.job.pods.iter().find(|pod| pod.is_lost()) {
-        Some(pod) => cause
-            .and(
-                format!("node {} of {} does not respond", node(pod), pod.name),
-                "pod",
-            )
-            .helps(
-                "remove its pods without waiting for the node",
-                Some(format!("gpuctl delete job {} --force", facts.full_name())),
-            ),
-        None => cause,
-    }
 }

@@ -134,7 +134,7 @@ fn not_startable(facts: &Facts<'_>, pod: &Pod, label: &str, end: &ContainerEnd) 
     }
 }
 
-/// The cause of a container whose end nobody saw. Its exit code is invented.
+/// The cause of a container whose end was not recorded. The kubelet made up its exit code.
 fn unseen(pod: &Pod, label: &str, end: &ContainerEnd) -> Cause {
     let detail = if end.message.is_empty() {
         String::new()

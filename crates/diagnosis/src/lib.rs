@@ -17,6 +17,7 @@ mod ends;
 mod evictions;
 mod facts;
 mod free_devices;
+mod gone;
 mod log_gaps;
 mod message_causes;
 mod nodes;
@@ -99,7 +100,7 @@ pub fn diagnose(facts: &Facts<'_>) -> Answer {
         .causes
         .iter_mut()
         .flat_map(|cause| &mut cause.helps)
-        .for_each(|help| refused::without_rejected_edit(facts, help));
+        .for_each(|help| refused::fit_to_subject(facts, help));
     answer
         .not_evaluated
         .extend(facts.rank_answers.silent.iter().cloned());
@@ -129,7 +130,7 @@ fn situation(facts: &Facts<'_>, state: &State) -> (Situation, Vec<Cause>) {
     match state.status {
         Status::Succeeded => (Situation::Fine, Vec::new()),
         Status::Failed | Status::Unknown => (Situation::Dead, dead::causes(facts)),
-        Status::Terminating => (Situation::Dead, vec![dead::deleted(facts)]),
+        Status::Terminating => (Situation::Dead, vec![gone::deleted(facts)]),
         Status::Paused => (Situation::Waiting, vec![waiting::paused(facts)]),
         Status::Pending => {
             let causes = [unhealthy_hardware(facts), waiting::causes(facts)].concat();

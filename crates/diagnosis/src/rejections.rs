@@ -8,7 +8,7 @@ use super::pod_texts::{ended_other, node};
 use gpuctl_core::model::facts::state::pod_name;
 use gpuctl_core::model::{Event, Pod};
 
-/// Reasons of the kubelet's admission, besides `OutOf` and the name of a resource. Source:
+/// Reasons of the kubelet's admission, apart from `OutOf` with the name of a resource. Source:
 /// kubernetes 1.36, pkg/kubelet/lifecycle, pkg/kubelet/cm and pkg/kubelet/kubelet.go.
 const REJECTIONS: [&str; 14] = [
     "UnexpectedAdmissionError",

@@ -180,7 +180,7 @@ fn foreign_jobs_are_not_edited() {
             command: Some(refused::set(&facts(&subject, &job), "resources.cpu=8")),
             proven: false,
         };
-        refused::without_rejected_edit(&facts(&subject, &job), &mut help);
+        refused::fit_to_subject(&facts(&subject, &job), &mut help);
         help
     };
     for kind in ["job", "pod", "jobset", "pytorchjob", "replicaset"] {

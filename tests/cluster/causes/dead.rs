@@ -235,7 +235,7 @@ pub fn setups() -> Vec<Setup> {
             json!({"conditions": [{"type": "TerminationTarget", "status": "True", "reason": "WorkloadEvictedDueToPreempted",
                 "message": "Preempted to accommodate a higher priority Workload"}]}),
         ))]),
-        new("a reason that nobody knows", "ended-other").objects([bare(ended(
+        new("an unknown reason", "ended-other").objects([bare(ended(
             1,
             "Error",
             json!({"reason": "ProviderFailed", "message": "the provider lost the instance"}),

@@ -479,3 +479,52 @@ fn only_dated_errors_of_devices_are_causes() {
         );
     }
 }
+
+/// `gpuctl` commands about jobs do not find the objects of other tools.
+#[test]
+fn foreign_objects_get_commands_of_kubectl() {
+    let lost = Pod {
+        phase: PodPhase::Running,
+        silent: true,
+        ..ended(0, 100, 0, "")
+    };
+    let subject = |is_managed| Subject {
+        kind: "deployment".to_owned(),
+        is_managed,
+    };
+    let job = job(vec![lost]);
+    let fitted = |command: &str, is_managed| {
+        let subject = subject(is_managed);
+        let mut help = Help {
+            text: "x".to_owned(),
+            command: Some(command.to_owned()),
+            proven: false,
+        };
+        refused::fit_to_subject(&facts(&subject, &job), &mut help);
+        help.command
+    };
+    let restart = "gpuctl restart job a/t";
+    assert_eq!(fitted(restart, false), None);
+    assert_eq!(fitted(restart, true).as_deref(), Some(restart));
+    assert_eq!(
+        fitted("gpuctl explain security", false).as_deref(),
+        Some("kubectl explain pod.spec.securityContext")
+    );
+    assert_eq!(fitted("gpuctl explain job.gang", false), None);
+    assert_eq!(
+        fitted("gpuctl logs a/t --tail 20", false).as_deref(),
+        Some("kubectl logs t-0 -n a -c main")
+    );
+    let node = "gpuctl describe node n";
+    assert_eq!(fitted(node, false).as_deref(), Some(node));
+    let deleted = Job {
+        deleting: true,
+        ..job.clone()
+    };
+    let subject = subject(false);
+    let answer = diagnose(&facts(&subject, &deleted));
+    assert_eq!(
+        answer.causes[0].helps[0].command.as_deref(),
+        Some("kubectl delete pod t-0 -n a --force")
+    );
+}

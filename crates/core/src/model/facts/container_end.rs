@@ -20,7 +20,7 @@ impl ContainerEnd {
         matches!(self.reason.as_str(), "StartError" | "ContainerCannotRun")
     }
 
-    /// Returns true if nobody saw how the container ended. The kubelet then invents the exit code:
+    /// Returns true if the end of the container was not recorded. The kubelet then makes up its code:
     /// 137 for a container that it cannot find, and containerd 255 for one that ran before the node
     /// restarted (kubernetes#104107).
     pub fn is_unseen(&self) -> bool {

@@ -56,7 +56,7 @@ impl Xid {
 }
 
 impl XidAction {
-    /// What to do, as a clause such as `reset the GPU`. `None` if nothing is required.
+    /// Returns a recommendation such as `restart the node`, or `None` if nothing is required.
     pub fn advice(self) -> Option<&'static str> {
         match self {
             Ignore => None,

@@ -200,6 +200,34 @@ fn lost_nodes_and_remaining_sidecars_are_not_running() {
 }
 
 #[test]
+fn unrecorded_ends_and_stops_by_a_queue_are_no_exit_codes() {
+    let failed = |pod: Pod| {
+        let mut job = job(vec![pod]);
+        let condition = ("BackoffLimitExceeded".to_owned(), String::new());
+        job.conditions = [("Failed".to_owned(), condition)].into();
+        State::from_job(&job).message.unwrap_or_default()
+    };
+    let lost = Pod {
+        containers: vec![Container {
+            name: "main".into(),
+            terminated: Some(ContainerEnd {
+                code: 137,
+                reason: "ContainerStatusUnknown".into(),
+                ..ContainerEnd::default()
+            }),
+            ..Container::default()
+        }],
+        ..pod(0, PodPhase::Failed)
+    };
+    assert_eq!(failed(lost.clone()), "how rank 0 ended is unknown");
+    let stopped = Pod {
+        stopped: Some(("WorkloadEvictedDueToPreempted".into(), String::new())),
+        ..lost
+    };
+    assert_eq!(failed(stopped), "rank 0 was stopped by its queue");
+}
+
+#[test]
 fn rejected_pods_have_the_reason_of_the_rejection() {
     let mut job = job(vec![]);
     job.create_failure = Some("pods \"x-0\" is forbidden: exceeded quota: team".into());
