@@ -10,7 +10,7 @@ use super::gone::{EXHAUSTED, node_lost, owner_gone};
 use super::rejections::deadline;
 use gpuctl_core::model::facts::container_end::SIGNALS;
 use gpuctl_core::model::facts::state::pod_name;
-use gpuctl_core::model::{Job, Pod, PodPhase};
+use gpuctl_core::model::{ContainerEnd, Job, Pod, PodPhase};
 use gpuctl_core::stats::exporters::xid::{self, XidAction};
 
 /// Exit codes of ranks that end after a peer has failed: interrupted (SIGINT), aborted by NCCL's
@@ -196,7 +196,7 @@ fn first_pod<'p>(ended: &[&'p Pod]) -> Option<&'p Pod> {
     let first = *ended.first()?;
     // The supervisor of every rank records which rank failed first, and only that rank has its own
     // exit code.
-    if let Some(rank) = end(first).and_then(|end| end.supervised_rank())
+    if let Some(rank) = end(first).and_then(ContainerEnd::supervised_rank)
         && let Some(pod) = ended.iter().find(|pod| pod.rank == Some(rank))
     {
         return Some(pod);
