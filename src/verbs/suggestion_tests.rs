@@ -29,8 +29,8 @@ fn sources() -> Vec<(PathBuf, String)> {
         .collect()
 }
 
-/// The string literals of the diagnosis that begin with this program. Those that end with a space are
-/// only the beginning of a command.
+/// The string literals of the diagnosis that begin with this program. Those that end with a space
+/// are only the beginning of a command.
 fn literals(program: &str) -> Vec<String> {
     let literal = Regex::new(&format!(r#""({program} [^"\n]+)""#)).unwrap();
     let sources = sources();

@@ -59,8 +59,8 @@ pub(super) fn causes(facts: &Facts<'_>) -> Vec<Cause> {
 }
 
 /// Returns the failed pods, those of the last attempt first, ordered by the time at which they
-/// ended, and the names of the pods of that attempt. After the first failure, its peers fail because
-/// they lost that rank.
+/// ended, and the names of the pods of that attempt. After the first failure, its peers fail
+/// because they lost that rank.
 fn ended_pods(job: &Job) -> (Vec<&Pod>, Vec<&str>) {
     let present: Vec<&str> = job
         .current_pods()

@@ -70,8 +70,8 @@ struct EndedContainer {
 }
 
 impl HeldStatus<'_> {
-    /// Returns when the last container started, or `None` if a container has not started. A pod that
-    /// is still pulling its image holds its devices but does not use them. A sidecar can keep the
+    /// Returns when the last container started, or `None` if a container has not started. A pod
+    /// that is still pulling its image holds its devices but does not use them. A sidecar can keep the
     /// pod and its devices after the main container has ended.
     fn runs_since(&self) -> Option<Timestamp> {
         let started = |state: &HeldState| match (&state.running, &state.terminated) {

@@ -20,8 +20,8 @@ impl ContainerEnd {
         matches!(self.reason.as_str(), "StartError" | "ContainerCannotRun")
     }
 
-    /// Returns true if the end of the container was not recorded. The kubelet then makes up its code:
-    /// 137 for a container that it cannot find, and containerd 255 for one that ran before the node
+    /// Returns true if the end of the container was not recorded. The kubelet then makes up its
+    /// code: 137 for a container that it cannot find, and containerd 255 for one that ran before the node
     /// restarted (kubernetes#104107).
     pub fn is_unseen(&self) -> bool {
         self.reason == "ContainerStatusUnknown" || self.reason == "Unknown" && self.code == 255
@@ -43,8 +43,8 @@ impl ContainerEnd {
         digits.unwrap_or(self.code)
     }
 
-    /// Returns the rank that ended the training, as gpuctl's supervisor records it for every rank in
-    /// its termination message, such as `gpuctl/Error: rank 1 ended with exit code 3`.
+    /// Returns the rank that ended the training, as gpuctl's supervisor records it for every rank
+    /// in its termination message, such as `gpuctl/Error: rank 1 ended with exit code 3`.
     pub fn supervised_rank(&self) -> Option<u32> {
         let (_, text) = self
             .message

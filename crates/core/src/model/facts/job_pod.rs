@@ -119,8 +119,8 @@ impl Pod {
         named.or_else(|| with_gpus.next().filter(|_| with_gpus.next().is_none()))
     }
 
-    /// Returns how the main container ended, if it has terminated and is not started again. Sidecars
-    /// may still run.
+    /// Returns how the main container ended, if it has terminated and is not started again.
+    /// Sidecars may still run.
     pub fn own_end(&self) -> Option<&ContainerEnd> {
         let end = self.main_container()?.terminated.as_ref()?;
         let is_restarted = match self.restart_policy {
@@ -149,7 +149,7 @@ impl Pod {
 #[derive(Clone, Debug, Default)]
 pub struct Container {
     pub name: String,
-    /// Whether it is an init container, including sidecars that Kubernetes starts before the others.
+    /// Whether it is an init container, including sidecars that start before the others.
     pub is_init: bool,
     /// Whether it requests devices.
     pub has_gpus: bool,
