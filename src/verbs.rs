@@ -305,4 +305,6 @@ fn tasks_of_verb(verb: &str) -> Vec<&'static Task> {
 }
 
 #[cfg(test)]
+mod suggestion_tests;
+#[cfg(test)]
 mod tests;

@@ -7,6 +7,7 @@ use crate::concurrent::OrderedConcurrent;
 use gpuctl_cluster::{Connection, Failure, LogQuery};
 use gpuctl_core::model::Pod;
 use gpuctl_core::stats::logs::first_error::{LogError, LogScan, earliest};
+use gpuctl_diagnosis::is_lost_log;
 
 /// Number of logs to read concurrently.
 const MAX_CONCURRENT: usize = 16;
@@ -33,6 +34,8 @@ pub(crate) struct PodLogFindings {
     pub checkpoint: Option<Timestamp>,
     /// Pods whose logs could not be read, with the reasons.
     pub unread: Vec<(String, Failure)>,
+    /// Pods whose logs their nodes no longer have, with the kubelets' notes.
+    pub lost: Vec<(String, String)>,
 }
 
 pub(crate) async fn first_error(
@@ -55,12 +58,19 @@ pub(crate) async fn first_error(
         let query = &query;
         async move {
             let mut scan = LogScan::default();
-            let scan_line = |line: gpuctl_cluster::LogLine| scan.take(line.at, &line.text);
+            let mut lost = None;
+            let scan_line = |line: gpuctl_cluster::LogLine| {
+                if is_lost_log(&line.text) {
+                    lost = Some(line.text);
+                } else {
+                    scan.take(line.at, &line.text);
+                }
+            };
             let result = connection
                 .logs()
                 .scan(namespace, &pod.name, query, scan_line)
                 .await;
-            result.map(|()| scan.finish())
+            result.map(|()| (scan.finish(), lost))
         }
     });
     let results = OrderedConcurrent::new(reads, MAX_CONCURRENT).all().await;
@@ -68,7 +78,8 @@ pub(crate) async fn first_error(
     let mut pods_with_errors = Vec::new();
     for (pod, result) in pods.iter().zip(results) {
         match result {
-            Ok(log) => {
+            Ok((_, Some(note))) => findings.lost.push((pod.name.clone(), note)),
+            Ok((log, None)) => {
                 findings.read += 1;
                 findings.checkpoint = findings.checkpoint.max(log.checkpoint);
                 if let Some(error) = log.error {

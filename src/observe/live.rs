@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use futures::future::{join, try_join, try_join3};
+use futures::future::{join, try_join, try_join_all, try_join3};
 
 use gpuctl_core::error::Error;
 use gpuctl_core::model::{Figures, GpuCount, GpuType, Inventory, Job, Readings, Series};
@@ -13,9 +13,10 @@ use gpuctl_core::stats::exporters::dialect::Quantity;
 use gpuctl_core::stats::exporters::exported_metrics;
 use gpuctl_core::stats::exporters::exported_metrics::ExportedMetrics;
 use gpuctl_core::stats::exporters::faults;
-use gpuctl_core::stats::exporters::identity::ApiFacts;
+use gpuctl_core::stats::exporters::identity::{ApiFacts, IdentityReader};
 use gpuctl_core::stats::exporters::query;
 use gpuctl_core::stats::exporters::query::Pods;
+use gpuctl_core::stats::exporters::xid_history;
 use gpuctl_prometheus::Prometheus;
 
 /// Live metrics of nodes and pools.
@@ -54,6 +55,9 @@ pub(crate) const JOB_QUANTITIES: [Quantity; 6] = [
     Quantity::Power,
     Quantity::Share,
 ];
+
+/// Time in seconds for which an error makes a device faulty, as in [`faults::query`].
+const FAULT_WINDOW_SECONDS: i64 = 3600;
 
 /// Live metrics that an overview queries for every device.
 const OVERVIEW_QUANTITIES: [Quantity; 2] = [Quantity::Utilization, Quantity::Share];
@@ -122,7 +126,36 @@ async fn device_faults(
         faults.extend(prometheus.now(&hidden_query).await?);
     }
     faults.retain(faults::counts);
-    Ok(faults)
+    without_old_errors(prometheus, faults).await
+}
+
+/// Removes errors that devices already reported an hour ago. Exporters repeat the last error until
+/// the driver is loaded again.
+async fn without_old_errors(
+    prometheus: &Prometheus<'_>,
+    faults: Vec<Series>,
+) -> Result<Vec<Series>, Error> {
+    let errors = faults::errors(&faults);
+    if errors.is_empty() {
+        return Ok(faults);
+    }
+    let queries = xid_history::queries(&errors, 2 * FAULT_WINDOW_SECONDS);
+    let reads = queries.iter().map(|query| prometheus.now(query));
+    let samples: Vec<Series> = try_join_all(reads).await?.concat();
+    let newest = samples
+        .iter()
+        .filter_map(Series::last)
+        .map(|point| point.at)
+        .max();
+    let Some(end) = newest else {
+        return Ok(faults);
+    };
+    let facts = ApiFacts::default();
+    let reader = IdentityReader::new(&facts, &samples);
+    let start = end - FAULT_WINDOW_SECONDS * 1000;
+    let reports = xid_history::reports(&samples, &reader, start, end);
+    let recent = |series| xid_history::recent_fault(series, &reader, &reports);
+    Ok(faults.into_iter().filter_map(recent).collect())
 }
 
 async fn stale_ages(

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use crate::observe::first_error::first_error;
+use crate::observe::first_error::{PodLogFindings, first_error};
 use gpuctl_cluster::{Connection, LogQuery};
 use gpuctl_core::model::values::text::count;
 use gpuctl_core::model::{Job, Pod};
-use gpuctl_diagnosis::LastMessage;
+use gpuctl_diagnosis::{LastMessage, first_failed, log_gap};
 
 /// Maximum number of pods whose logs are read.
 const MAX_LOGS: usize = 64;
@@ -33,6 +33,9 @@ pub(crate) async fn log_evidence(connection: &Connection, job: &Job) -> Option<V
     .await
     .ok()?;
     let mut evidence = Vec::new();
+    if findings.first.is_none() {
+        evidence.extend(missing_log(job, &findings));
+    }
     if let Some(first) = findings.first {
         let rank_name = first
             .pod
@@ -48,6 +51,7 @@ pub(crate) async fn log_evidence(connection: &Connection, job: &Job) -> Option<V
                 "the first error in the logs, from {rank_name}: {}{repeats}",
                 first.error.line.trim()
             ),
+            pod: Some(first.pod.name.clone()),
             at: first.error.at,
         });
     }
@@ -64,8 +68,30 @@ pub(crate) async fn log_evidence(connection: &Connection, job: &Job) -> Option<V
         );
         evidence.push(LastMessage {
             text,
+            pod: None,
             at: Some(checkpoint),
         });
     }
     Some(evidence)
+}
+
+/// Explains why the log of the pod that failed first, or of another pod, is missing.
+fn missing_log(job: &Job, findings: &PodLogFindings) -> Option<LastMessage> {
+    let lost = findings.lost.iter().map(|(pod, note)| (pod, note.clone()));
+    let unread = findings
+        .unread
+        .iter()
+        .map(|(pod, failure)| (pod, failure.to_string()));
+    let missing: Vec<(&String, String)> = lost.chain(unread).collect();
+    let first = first_failed(job).map(|pod| &pod.name);
+    let (name, error) = missing
+        .iter()
+        .find(|(name, _)| Some(*name) == first)
+        .or_else(|| missing.first().filter(|_| findings.read == 0))?;
+    let pod = job.pods.iter().find(|pod| pod.name == **name)?;
+    Some(LastMessage {
+        text: log_gap(pod, error),
+        pod: None,
+        at: None,
+    })
 }

@@ -1,8 +1,8 @@
 //! Reads a running job's recent device metrics and the time of its last logged step, for `why`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use futures::future::join;
+use futures::future::{join, try_join_all};
 
 use crate::context::Context;
 use crate::observe::curves::lifetimes;
@@ -10,18 +10,18 @@ use crate::observe::optional_metrics::OptionalMetrics;
 use crate::observe::progress::{readable_tail, tail_pod};
 use gpuctl_cluster::{Connection, LogLine};
 use gpuctl_core::error::Error;
-use gpuctl_core::model::values::whole;
-use gpuctl_core::model::{Job, PodPhase, UnixSeconds};
+use gpuctl_core::model::{Job, Series, UnixSeconds};
 use gpuctl_core::stats::exporters::dialect::Quantity;
-use gpuctl_core::stats::exporters::identity::{ApiFacts, IdentityReader};
+use gpuctl_core::stats::exporters::identity::{ApiFacts, IdentityReader, SeriesDevice};
 use gpuctl_core::stats::exporters::query;
 use gpuctl_core::stats::exporters::query::Pods;
+use gpuctl_core::stats::exporters::xid_history::{self, XidReport};
 use gpuctl_core::stats::history::curves as history;
 use gpuctl_core::stats::history::curves::Trace;
 use gpuctl_core::stats::logs::steps;
 use gpuctl_core::stats::logs::steps::Cadence;
 use gpuctl_core::stats::score::{bottlenecks, own_power, peers};
-use gpuctl_diagnosis::{LogFacts, RunningFacts};
+use gpuctl_diagnosis::{DeviceError, LogFacts, RunningFacts, first_failed};
 use gpuctl_prometheus::Window;
 
 /// Length of the metrics window, default step and minimum step, in seconds.
@@ -160,50 +160,68 @@ fn node_names(job: &Job) -> BTreeMap<String, String> {
         .collect()
 }
 
-/// A device error can explain a failure if they are at most this many seconds apart.
-const FAULT_SECONDS: i64 = 300;
+/// A device error can explain a failure if it comes at most this many seconds before it.
+const BEFORE_SECONDS: i64 = 300;
+/// Exporters may report an error this many seconds after it ended a pod: a sampling interval and a
+/// scrape interval.
+const AFTER_SECONDS: i64 = 120;
+/// Length of the history in seconds that shows whether an error is older.
+const HISTORY_SECONDS: i64 = 3600;
 
-/// Queries the device errors around the end of the first failed pod, by device. Returns none
-/// without metrics.
+/// Queries the XID errors that the devices of the pod that failed first reported around its end.
+/// Returns none without metrics.
 pub(crate) async fn faults(
     context: &Context,
     connection: &Connection,
     job: &Job,
-) -> Result<Vec<(String, u32)>, Error> {
-    let failed = job
-        .pods
-        .iter()
-        .filter(|pod| pod.phase == PodPhase::Failed)
-        .filter_map(|pod| Some((pod.ended_at?, pod)));
-    let Some((ended, pod)) = failed.min_by_key(|(ended, _)| *ended) else {
+) -> Result<Vec<DeviceError>, Error> {
+    let Some((pod, ended)) = first_failed(job).and_then(|pod| Some((pod, pod.ended_at?))) else {
         return Ok(Vec::new());
     };
-    // The range ends after the failure and covers the time before and after it.
-    let end = (UnixSeconds::from(ended) + FAULT_SECONDS).min(UnixSeconds::from(context.now()));
-    let metrics = OptionalMetrics::for_names(context, connection, WINDOW);
-    let query = query::xids(2 * FAULT_SECONDS);
-    let Some(series) = metrics
-        .optional(async |prometheus| Ok(prometheus.query_at(&query, end).await?))
-        .await?
-    else {
-        return Ok(Vec::new());
-    };
+    let ended = UnixSeconds::from(ended);
+    let end = (ended + AFTER_SECONDS).min(UnixSeconds::from(context.now()));
+    let begin = pod.started_at.map_or(ended - BEFORE_SECONDS, |started| {
+        UnixSeconds::from(started).max(ended - BEFORE_SECONDS)
+    });
     let facts = ApiFacts::default();
-    let reader = IdentityReader::new(&facts, &series);
-    let is_of_pod = |series: &&gpuctl_core::model::Series| {
-        reader
-            .named_pod(series)
-            .is_some_and(|(namespace, name)| namespace == job.namespace && name == pod.name)
+    let metrics = OptionalMetrics::for_names(context, connection, WINDOW);
+    let query = query::xids(BEFORE_SECONDS + AFTER_SECONDS);
+    let errors = metrics.optional(async |prometheus| {
+        let nonzero = prometheus.query_at(&query, end).await?;
+        let reader = IdentityReader::new(&facts, &nonzero);
+        let is_of_pod = |series: &&Series| {
+            reader
+                .named_pod(series)
+                .is_some_and(|(namespace, name)| namespace == job.namespace && name == pod.name)
+        };
+        let of_pod: Vec<&Series> = nonzero.iter().filter(is_of_pod).collect();
+        if of_pod.is_empty() {
+            return Ok(Vec::new());
+        }
+        let queries = xid_history::queries(&of_pod, HISTORY_SECONDS);
+        let reads = queries.iter().map(|query| prometheus.query_at(query, end));
+        let samples = try_join_all(reads).await?.concat();
+        let boards: BTreeSet<SeriesDevice> = of_pod
+            .into_iter()
+            .filter_map(|series| reader.device(series))
+            .map(SeriesDevice::without_slice)
+            .collect();
+        let reader = IdentityReader::new(&facts, &samples);
+        let mut reports = xid_history::reports(&samples, &reader, begin.millis(), end.millis());
+        reports.retain(|device, _| boards.contains(device));
+        Ok(device_errors(reports))
+    });
+    Ok(errors.await?.unwrap_or_default())
+}
+
+fn device_errors(reports: BTreeMap<SeriesDevice, Vec<XidReport>>) -> Vec<DeviceError> {
+    let error = |(device, report): (&SeriesDevice, XidReport)| DeviceError {
+        device: format!("{}/gpu-{}", device.node, device.index.unwrap_or(0)),
+        code: report.code,
+        is_dated: report.is_dated,
     };
-    let fault = |series: &gpuctl_core::model::Series| {
-        let (device, value) = (reader.device(series)?, series.points.last()?.value);
-        // Exporters report XID 0 for a device without errors.
-        let code = (value.is_finite() && (1.0..100_000.0).contains(&value))
-            .then(|| whole::to_u32(value))?;
-        Some((
-            format!("{}/gpu-{}", device.node, device.index.unwrap_or(0)),
-            code,
-        ))
-    };
-    Ok(series.iter().filter(is_of_pod).filter_map(fault).collect())
+    let errors = reports
+        .iter()
+        .flat_map(|(device, reports)| reports.iter().map(move |report| error((device, *report))));
+    errors.collect()
 }

@@ -253,7 +253,7 @@ mod tests {
     use gpuctl_core::stats::exporters::kube_state;
     use gpuctl_core::stats::exporters::kube_state::{PodQuery, StartQuery};
     use gpuctl_core::stats::exporters::replicas::CountedSamples;
-    use gpuctl_core::stats::exporters::{exported_metrics, faults, node_exporter};
+    use gpuctl_core::stats::exporters::{exported_metrics, faults, node_exporter, xid_history};
     use gpuctl_core::stats::score::{bottlenecks, gpu_health};
     use gpuctl_prometheus::judge::holds;
 
@@ -296,9 +296,11 @@ mod tests {
             query::without_utilization(&utilization),
             query::inventory(),
             query::xids(600),
+            xid_history::queries(&[&fatal_error], 600).remove(0),
             faults::query(false),
             faults::query(true),
-            faults::hidden(&[fatal_error]).expect("a fatal error may be behind it"),
+            faults::hidden(std::slice::from_ref(&fatal_error))
+                .expect("a fatal error may be behind it"),
             exported_metrics::query(),
             query::clusters("cluster"),
             query::clusters_of_nodes("cluster"),

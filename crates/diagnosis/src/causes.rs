@@ -217,7 +217,17 @@ pub(crate) const CAUSES: &[(&str, &str)] = &[
         "its node ran out of disk, or it used more than its limit",
     ),
     ("evicted-memory", "its node evicted it to reclaim memory"),
+    (
+        "evicted-pids",
+        "its node evicted it because it ran out of process IDs",
+    ),
     ("preempted", "a higher-priority job took its place"),
+    ("queue-evicted", "its queue stopped it"),
+    ("admission-failed", "its node rejected it"),
+    (
+        "container-lost",
+        "its node lost the container, and its end was not recorded",
+    ),
     ("node-lost", "its node does not respond or was deleted"),
     (
         "node-drained",
@@ -228,6 +238,10 @@ pub(crate) const CAUSES: &[(&str, &str)] = &[
     ("probe-killed", "a probe failed, and it was killed"),
     ("deleted", "it was deleted"),
     ("retries-exhausted", "every retry failed"),
+    (
+        "ended-other",
+        "it ended for a reason that gpuctl does not know, which is quoted",
+    ),
     (
         "sidecar-running",
         "its command has exited, but another container keeps the pod running",

@@ -3,7 +3,7 @@
 
 use super::answer::Cause;
 use super::facts::Facts;
-use super::{crashes, ends, host_faults, images};
+use super::{crashes, evictions, host_faults, images, sidecars};
 use gpuctl_core::model::facts::state::pod_name;
 use gpuctl_core::model::{Container, Event, Pod, PodPhase, is_starting};
 
@@ -34,7 +34,7 @@ pub(super) fn causes(facts: &Facts<'_>, pod: &Pod) -> Vec<Cause> {
         return vec![cause];
     }
     if let Some(sidecar) = pod.sidecar_left() {
-        return vec![sidecar_cause(pod, sidecar)];
+        return sidecars::causes(facts, pod, sidecar);
     }
     let waiting: Vec<(&Container, &(String, String))> = pod
         .containers
@@ -76,18 +76,6 @@ pub(super) fn causes(facts: &Facts<'_>, pod: &Pod) -> Vec<Cause> {
     unready_causes(facts, pod)
 }
 
-/// Builds the cause for a pod whose main program has ended while a sidecar holds its GPUs.
-fn sidecar_cause(pod: &Pod, sidecar: &str) -> Cause {
-    let text = format!(
-        "{} has exited, but its container {sidecar} is still running and holds the GPUs",
-        pod_name(pod)
-    );
-    Cause::new("sidecar-running", text, "pod").helps(
-        "make the container an init container with restartPolicy: Always",
-        Some("gpuctl explain pod".to_owned()),
-    )
-}
-
 /// Returns a cause for a pod that was created less than `CREATION` seconds ago. A longer wait has
 /// another, unknown reason.
 fn creating(facts: &Facts<'_>, pod: &Pod) -> Option<Cause> {
@@ -105,7 +93,7 @@ pub(super) fn evicted(facts: &Facts<'_>, pod: &Pod) -> Option<Cause> {
         evicts(event) || event.reason == "Started"
     })
     .filter(|event| evicts(event))?;
-    Some(ends::evicted(pod, &event.message, "events").when(event.at))
+    Some(evictions::evicted(facts, pod, &event.message, "events").when(event.at))
 }
 
 fn waiting_causes(
@@ -236,7 +224,7 @@ fn unready_causes(facts: &Facts<'_>, pod: &Pod) -> Vec<Cause> {
         None if serves => format!("{pod_label} is running, but its probe has not succeeded"),
         None => format!("{pod_label} is running, but it is not ready"),
     };
-    let logs = facts.logs(pod, false);
+    let logs = facts.logs(pod, pod.own_container(), false);
     let seen_in = if failing.is_some() { "events" } else { "pod" };
     vec![
         Cause::new("probe-starting", text, seen_in)

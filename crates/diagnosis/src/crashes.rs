@@ -5,9 +5,9 @@ use super::answer::Cause;
 use super::durations::time_since;
 use super::ends;
 use super::facts::Facts;
-use gpuctl_core::model::facts::state::pod_name;
+use super::pod_texts::container_label;
 use gpuctl_core::model::values::text::count;
-use gpuctl_core::model::{Container, OWN_CONTAINER, Pod, PodPhase};
+use gpuctl_core::model::{Container, Pod, PodPhase};
 
 /// Seconds that a container must run until the kubelet forgets its earlier exits (Kubernetes
 /// documentation, Pod Lifecycle: "after 10 minutes of execution without any problems").
@@ -55,7 +55,7 @@ pub(super) fn unsteady(facts: &Facts<'_>, pod: &Pod) -> Vec<Cause> {
 
 /// Builds the causes for a container that keeps exiting: the crash loop, and its last end.
 pub(super) fn looping(facts: &Facts<'_>, pod: &Pod, container: &Container) -> Vec<Cause> {
-    let label = label(pod, container);
+    let label = container_label(pod, container);
     let end = container
         .terminated
         .as_ref()
@@ -68,12 +68,12 @@ pub(super) fn looping(facts: &Facts<'_>, pod: &Pod, container: &Container) -> Ve
         Some(end) => format!(
             "{label} keeps exiting ({}), last with {}{again}",
             count(u64::from(container.restarts), "restart"),
-            ends::describe(end)
+            end.describe()
         ),
         None => format!("{label} keeps exiting{again}"),
     };
     // Omit `--previous` until the container has restarted, because it would show an older run.
-    let logs = facts.container_logs(pod, container, container.terminated.is_none());
+    let logs = facts.logs(pod, &container.name, container.terminated.is_none());
     let mut crash = Cause::new("crash-loop", text, "pod");
     if end.is_some_and(|end| end.code == 0) {
         let text = "its command ends without an error, and its restart policy starts it again";
@@ -91,34 +91,5 @@ fn end_cause(facts: &Facts<'_>, pod: &Pod, container: &Container) -> Option<Caus
         .as_ref()
         .or(container.last_ended.as_ref())
         .filter(|end| end.code != 0)?;
-    let mut cause = ends::end_cause(facts, pod, end);
-    let (name, label) = (pod_name(pod), label(pod, container));
-    if name == label {
-        return Some(cause);
-    }
-    if let Some(first) = cause.evidence.first_mut() {
-        first.text = first.text.replacen(&name, &label, 1);
-    }
-    let logs = facts.container_logs(pod, container, container.terminated.is_none());
-    for help in &mut cause.helps {
-        if help
-            .command
-            .as_ref()
-            .is_some_and(|command| command.contains(" logs "))
-        {
-            help.command = Some(logs.clone());
-        }
-    }
-    Some(cause)
-}
-
-/// Formats the name of a container. The main container has the name of its pod.
-fn label(pod: &Pod, container: &Container) -> String {
-    let name = pod_name(pod);
-    let is_only = pod.containers.iter().filter(|one| !one.is_init).count() == 1;
-    match container.is_init {
-        true => format!("init container {} of {name}", container.name),
-        false if is_only || container.name == OWN_CONTAINER => name,
-        false => format!("container {} of {name}", container.name),
-    }
+    Some(ends::end_cause(facts, pod, container, end))
 }

@@ -1,29 +1,21 @@
 //! Explains what ended a job: the rank that failed first, with its exit code or signal, or an
-//! external cause. Falls back to the Job's status if the pods are deleted.
+//! external cause.
 
 use jiff::Timestamp;
 
 use super::answer::Cause;
-use super::ends::{SIGNALS, deadline, end, is_signal, node, pod_cause, signal};
-use super::facts::Facts;
-use gpuctl_core::model::facts::state::{lost, pod_name};
-use gpuctl_core::model::{Pod, PodPhase};
-use gpuctl_core::stats::exporters::dialect::is_fatal_xid;
+use super::ends::{end, pod_cause};
+use super::facts::{DeviceError, Facts};
+use super::gone::{EXHAUSTED, node_lost, owner_gone};
+use super::rejections::deadline;
+use gpuctl_core::model::facts::container_end::SIGNALS;
+use gpuctl_core::model::facts::state::pod_name;
+use gpuctl_core::model::{ContainerEnd, Job, Pod, PodPhase};
+use gpuctl_core::stats::exporters::xid::{self, XidAction};
 
 /// Exit codes of ranks that end after a peer has failed: interrupted (SIGINT), aborted by NCCL's
 /// watchdog (SIGABRT), terminated (SIGTERM).
 const PEER_CODES: [i32; 3] = [130, 134, 143];
-/// Exit code of the rank supervisor, which the command does not use.
-const SUPERVISOR: i32 = 113;
-
-/// Condition reasons of a Job that has used up its retries.
-const EXHAUSTED: [&str; 4] = [
-    "BackoffLimitExceeded",
-    "MaxFailedIndexesExceeded",
-    "FailedIndexes",
-    "ReachedMaxRestarts",
-];
-
 /// Returns what ended the job, with the cause of the earliest failure first.
 pub(super) fn causes(facts: &Facts<'_>) -> Vec<Cause> {
     let job = facts.job;
@@ -44,37 +36,14 @@ pub(super) fn causes(facts: &Facts<'_>) -> Vec<Cause> {
             "job",
         )];
     }
-    // Sort the pods of the current attempt first, by the time at which they ended. After the first
-    // failure, its peers fail because they lost that rank.
-    let present: Vec<&str> = job
-        .current_pods()
-        .iter()
-        .map(|pod| pod.name.as_str())
-        .collect();
-    let is_present = |pod: &Pod| present.contains(&pod.name.as_str());
-    let mut ended: Vec<&Pod> = job
-        .pods
-        .iter()
-        .filter(|pod| pod.phase == PodPhase::Failed)
-        .collect();
-    ended.sort_by_key(|pod| {
-        (
-            !is_present(pod),
-            pod.ended_at.is_none(),
-            pod.ended_at,
-            pod.rank,
-        )
-    });
-    // Skip earlier attempts: they were retried, so their failures did not end the job.
-    let now: Vec<&Pod> = ended
-        .iter()
-        .copied()
-        .filter(|pod| is_present(pod))
-        .collect();
-    let Some(first) = culprit(if now.is_empty() { &ended } else { &now }) else {
+    let (ended, present) = ended_pods(job);
+    let Some(first) = culprit(facts, &ended, &present) else {
         return owner_gone(facts, condition);
     };
     let mut cause = pod_cause(facts, first);
+    if let Some(rival) = rival(facts, &ended, &present, first) {
+        cause = cause.and(rival, "pod");
+    }
     if let Some(peers) = peers(&ended, &present, first) {
         cause = cause.and(peers, "pod");
     }
@@ -89,23 +58,33 @@ pub(super) fn causes(facts: &Facts<'_>) -> Vec<Cause> {
     causes
 }
 
-/// Returns the cause for a pod on a node that does not respond.
-fn node_lost(facts: &Facts<'_>) -> Option<Cause> {
-    let (pod, (_, message)) = facts
-        .job
+/// Returns the failed pods, those of the last attempt first, ordered by the time at which they
+/// ended, and the names of the pods of that attempt. After the first failure, its peers fail
+/// because they lost that rank.
+fn ended_pods(job: &Job) -> (Vec<&Pod>, Vec<&str>) {
+    let present: Vec<&str> = job
         .current_pods()
-        .into_iter()
-        .find_map(|pod| Some((pod, lost(pod)?)))?;
-    let node = pod.node.clone().unwrap_or_default();
-    let cause = Cause::new("node-lost", message, "pod")
-        .helps("see the node", Some(format!("gpuctl describe node {node}")));
-    Some(cause.helps(
-        "its pods can be recreated elsewhere",
-        Some(format!("gpuctl restart job {}", facts.full_name())),
-    ))
+        .iter()
+        .map(|pod| pod.name.as_str())
+        .collect();
+    let mut ended: Vec<&Pod> = job
+        .pods
+        .iter()
+        .filter(|pod| pod.phase == PodPhase::Failed)
+        .collect();
+    ended.sort_by_key(|pod| {
+        (
+            !present.contains(&pod.name.as_str()),
+            pod.ended_at.is_none(),
+            pod.ended_at,
+            pod.rank,
+        )
+    });
+    (ended, present)
 }
 
-/// Adds the owner's message, the last log lines and non-fatal device errors as evidence.
+/// Adds the owner's message, the last log lines, and device errors that are not the cause as
+/// evidence.
 fn with_evidence(
     facts: &Facts<'_>,
     condition: Option<&(String, String)>,
@@ -121,49 +100,108 @@ fn with_evidence(
     for line in &facts.last_messages {
         cause = cause.and(line.text.clone(), "logs").when(line.at);
     }
-    for (device, code) in facts.faults.iter().filter(|(_, code)| !is_fatal_xid(*code)) {
-        cause = cause.and(
-            format!("{device} reported XID {code} within five minutes of the failure"),
-            "prometheus",
-        );
+    for error in facts.faults.iter().filter(|error| !is_fault(error)) {
+        let (device, code) = (&error.device, xid::describe(error.code));
+        let text = if error.is_dated {
+            format!("{device} reported {code} within five minutes of the failure")
+        } else {
+            format!("{device} reports {code}, but its samples do not show since when")
+        };
+        cause = cause.and(text, "prometheus");
     }
     cause
 }
 
-/// Returns the cause for a fatal error of one of the pod's devices.
+/// Whether a device error explains the end of the pods on the device.
+fn is_fault(error: &DeviceError) -> bool {
+    error.is_dated && xid::ends_programs(error.code)
+}
+
+/// Returns the cause for an error of one of the pod's devices.
 fn gpu_fault(facts: &Facts<'_>, pod: &Pod) -> Option<Cause> {
-    let (device, code) = facts.faults.iter().find(|(_, code)| is_fatal_xid(*code))?;
+    let faults = || facts.faults.iter().filter(|error| is_fault(error));
+    let error = faults()
+        .find(|error| xid::is_fatal(error.code))
+        .or_else(|| faults().next())?;
+    let entry = xid::find(error.code)?;
     let text = format!(
-        "{device}, which {} used, reported XID {code} within five minutes of the failure",
-        pod_name(pod)
+        "{}, which {} used, reported XID {} within five minutes of the failure: {}",
+        error.device,
+        pod_name(pod),
+        error.code,
+        entry.meaning
     );
+    let cause = Cause::new("gpu-fault", text, "prometheus").when(pod.ended_at);
+    let advice = entry.action.advice().unwrap_or_default();
+    if entry.action == XidAction::Restart {
+        let restart = facts
+            .subject
+            .is_managed
+            .then(|| format!("gpuctl restart job {}", facts.full_name()));
+        return Some(cause.helps(format!("NVIDIA recommends: {advice}"), restart));
+    }
     let elsewhere = pod
         .node
         .as_ref()
         .map(|node| super::refused::set(facts, &format!("resources.exclude_nodes={node}")));
-    Some(
-        Cause::new("gpu-fault", text, "prometheus")
-            .when(pod.ended_at)
-            .helps("exclude the node, and tell its administrator", elsewhere),
-    )
+    let text = format!("exclude the node, and tell its administrator; NVIDIA recommends: {advice}");
+    Some(cause.helps(text, elsewhere))
+}
+
+/// Returns the pod that failed first in the last attempt of a job.
+pub fn first_failed(job: &Job) -> Option<&Pod> {
+    let (ended, present) = ended_pods(job);
+    first_pod(&candidates(&ended, &present))
+}
+
+/// The pods of the last attempt. Skips earlier attempts: they were retried, so their failures did
+/// not end the job.
+fn candidates<'p>(ended: &[&'p Pod], present: &[&str]) -> Vec<&'p Pod> {
+    let is_present = |pod: &&&Pod| present.contains(&pod.name.as_str());
+    let now: Vec<&Pod> = ended.iter().filter(is_present).copied().collect();
+    if now.is_empty() { ended.to_vec() } else { now }
+}
+
+/// Returns the pod that failed first. The logs decide between pods that failed in the same second,
+/// because Kubernetes records no smaller unit.
+fn culprit<'p>(facts: &Facts<'_>, ended: &[&'p Pod], present: &[&str]) -> Option<&'p Pod> {
+    let pods = candidates(ended, present);
+    let first = first_pod(&pods)?;
+    let logged = facts
+        .last_messages
+        .iter()
+        .find_map(|line| line.pod.as_ref());
+    let earlier = pods
+        .iter()
+        .find(|pod| Some(&pod.name) == logged && is_same_second(pod, first) && !has_reason(first));
+    Some(earlier.copied().unwrap_or(first))
+}
+
+fn is_same_second(pod: &Pod, other: &Pod) -> bool {
+    let second = |pod: &Pod| pod.ended_at.map(Timestamp::as_second);
+    second(pod) == second(other)
 }
 
 /// Returns the pod that failed first. Among pods that failed in the same second, prefers one with a
 /// specific reason.
-fn culprit<'p>(ended: &[&'p Pod]) -> Option<&'p Pod> {
+fn first_pod<'p>(ended: &[&'p Pod]) -> Option<&'p Pod> {
     // A pod that was evicted before it ran has no end time. It comes first, because its peers fail
     // without it.
     let timeless = ended
         .iter()
-        .find(|pod| pod.ended_at.is_none() && (pod.disrupted.is_some() || pod.reason.is_some()));
+        .find(|pod| pod.ended_at.is_none() && is_ended_from_outside(pod));
     if let Some(pod) = timeless {
         return Some(pod);
     }
     let first = *ended.first()?;
-    let failed_itself = |pod: &&&Pod| {
-        let second = |time: Option<Timestamp>| time.map(Timestamp::as_second);
-        second(pod.ended_at) == second(first.ended_at) && has_reason(pod)
-    };
+    // The supervisor of every rank records which rank failed first, and only that rank has its own
+    // exit code.
+    if let Some(rank) = end(first).and_then(ContainerEnd::supervised_rank)
+        && let Some(pod) = ended.iter().find(|pod| pod.rank == Some(rank))
+    {
+        return Some(pod);
+    }
+    let failed_itself = |pod: &&&Pod| is_same_second(pod, first) && has_reason(pod);
     if has_reason(first) {
         Some(first)
     } else {
@@ -171,12 +209,34 @@ fn culprit<'p>(ended: &[&'p Pod]) -> Option<&'p Pod> {
     }
 }
 
+fn is_ended_from_outside(pod: &Pod) -> bool {
+    pod.disrupted.is_some() || pod.reason.is_some() || pod.stopped.is_some()
+}
+
 fn has_reason(pod: &Pod) -> bool {
-    pod.disrupted.is_some()
-        || pod.reason.is_some()
+    is_ended_from_outside(pod)
         || end(pod).is_some_and(|end| {
             end.reason != "Error" || end.code > SIGNALS && !PEER_CODES.contains(&end.code)
         })
+}
+
+/// Describes a pod that ended in the same second as the first one, with another exit code: either
+/// may have failed first.
+fn rival(facts: &Facts<'_>, ended: &[&Pod], present: &[&str], first: &Pod) -> Option<String> {
+    let is_logged = facts.last_messages.iter().any(|line| line.pod.is_some());
+    let own = end(first).filter(|end| !has_reason(first) && end.supervised_rank().is_none());
+    let own = own.filter(|_| !is_logged)?.code;
+    let pods = candidates(ended, present);
+    let (pod, end) = pods
+        .into_iter()
+        .filter(|pod| pod.name != first.name && is_same_second(pod, first))
+        .filter_map(|pod| Some((pod, end(pod)?)))
+        .find(|(_, end)| end.code != own && !PEER_CODES.contains(&end.code))?;
+    let code = end.code;
+    Some(format!(
+        "{} exited with code {code} in the same second, and may have failed first",
+        pod_name(pod)
+    ))
 }
 
 /// Describes how the ranks other than the first one ended.
@@ -218,70 +278,4 @@ fn exhausted(facts: &Facts<'_>, ended: &[&Pod], first: &Pod) -> Cause {
         tries.join(", ")
     );
     Cause::new("retries-exhausted", text, "job").when(facts.job.finished_at)
-}
-
-/// Derives the cause from the conditions of a Job whose pods are deleted.
-fn owner_gone(facts: &Facts<'_>, condition: Option<&(String, String)>) -> Vec<Cause> {
-    let Some((reason, message)) = condition else {
-        return Vec::new();
-    };
-    let time = facts.job.finished_at;
-    // The message of a pod failure policy contains the exit code.
-    let code = message.split_once("exit code ").map(|(_, rest)| {
-        rest.split(|c: char| !c.is_ascii_digit())
-            .next()
-            .unwrap_or("")
-    });
-    let code = code.and_then(|code| code.parse::<i32>().ok());
-    let supervised = code == Some(SUPERVISOR);
-    let code = code.filter(|_| !supervised);
-    vec![match (reason.as_str(), code) {
-        (_, Some(code)) if is_signal(code) => Cause::new(
-            "signal",
-            format!(
-                "a pod was killed by {} (exit code {code}); the job's pods are deleted",
-                signal(code - SIGNALS)
-            ),
-            "job",
-        )
-        .when(time),
-        (_, Some(code)) => Cause::new(
-            "exit-code",
-            format!("a pod exited with code {code}; the job's pods are deleted"),
-            "job",
-        )
-        .when(time),
-        (reason, None) if supervised || EXHAUSTED.contains(&reason) => Cause::new(
-            "retries-exhausted",
-            format!(
-                "all retries were used ({message}); the job's pods are deleted, so the cause is unknown"
-            ),
-            "job",
-        )
-        .when(time),
-        _ => return Vec::new(),
-    }]
-}
-
-/// Builds the cause for a job that is being deleted.
-pub(super) fn deleted(facts: &Facts<'_>) -> Cause {
-    let left = facts.job.pods.len();
-    let text = if left == 0 {
-        "it was deleted".to_owned()
-    } else {
-        format!("it was deleted; {left} of its pods are still terminating")
-    };
-    let cause = Cause::new("deleted", text, "job");
-    match facts.job.pods.iter().find(|pod| pod.is_lost()) {
-        Some(pod) => cause
-            .and(
-                format!("node {} of {} does not respond", node(pod), pod.name),
-                "pod",
-            )
-            .helps(
-                "remove its pods without waiting for the node",
-                Some(format!("gpuctl delete job {} --force", facts.full_name())),
-            ),
-        None => cause,
-    }
 }

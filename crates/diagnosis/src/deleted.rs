@@ -7,8 +7,9 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 
 use super::answer::{Answer, Basis, Cause, Situation, weighed};
-use super::ends;
+use super::evictions::past_eviction;
 use super::facts::EVENT_SECONDS;
+use super::rejections::is_rejection;
 use gpuctl_core::model::facts::state::pod_name;
 use gpuctl_core::model::{Event, Job, Pod, PodPhase};
 
@@ -113,11 +114,11 @@ fn events_word(memory: &Memory, now: Timestamp) -> &'static str {
 }
 
 fn deadline(name: &str) -> Cause {
-    Cause::new(
-        "deadline",
-        format!("{name} exceeded its deadline (activeDeadlineSeconds)"),
-        "prometheus",
-    )
+    Cause::new("deadline", exceeded_deadline(name), "prometheus")
+}
+
+fn exceeded_deadline(name: &str) -> String {
+    format!("{name} exceeded its deadline (activeDeadlineSeconds)")
 }
 
 /// Returns what ended a pod: all possible causes if the reasons are ambiguous, or none without a
@@ -137,7 +138,6 @@ fn pod_causes(memory: &Memory, pod: &Pod) -> Vec<Cause> {
     let reported = events
         .rev()
         .find(|event| matches!(event.reason.as_str(), "Evicted" | "Preempted"));
-    let cause = |word, text: String| vec![Cause::new(word, text, "prometheus").when(pod.ended_at)];
     if let Some(event) = reported.filter(|event| event.reason == "Preempted") {
         let text = format!(
             "{pod_label} was preempted{on_node} by a higher-priority pod: {}",
@@ -145,33 +145,100 @@ fn pod_causes(memory: &Memory, pod: &Pod) -> Vec<Cause> {
         );
         return vec![Cause::new("preempted", text, "events").when(event.at)];
     }
-    match (pod.reason.as_deref(), memory.ends.get(&pod.name).map(String::as_str)) {
-        (Some("Evicted"), _) => match reported {
-            Some(event) => vec![ends::evicted(pod, &event.message, "events").when(event.at)],
-            None => ["evicted-memory", "evicted-disk"]
-                .into_iter()
-                .map(|word| {
-                    let text = format!("{pod_label} was evicted by the kubelet{on_node}; the records do not show whether memory or disk ran out");
-                    Cause { weight: 1.0, ..Cause::new(word, text, "prometheus").when(pod.ended_at) }
-                })
-                .collect(),
-        },
-        (Some("NodeLost" | "Shutdown" | "NodeShutdown" | "Terminated"), _) => {
-            cause("node-lost", format!("{pod_label} was terminated{on_node} because the node went down"))
-        }
-        (Some(reason @ ("UnexpectedAdmissionError" | "NodeAffinity")), _) => {
-            cause("start-error", format!("{pod_label} was rejected by the kubelet{on_node}: {reason}"))
-        }
-        (_, Some("OOMKilled")) => {
-            cause("oom-container", format!("{pod_label} used more memory than its limit{on_node}: host memory, not GPU memory"))
-        }
-        (_, Some("DeadlineExceeded")) | (Some("DeadlineExceeded"), _) => vec![deadline(&pod_label).when(pod.ended_at)],
-        (_, Some(reason @ ("ContainerCannotRun" | "StartError"))) => {
-            cause("start-error", format!("the runtime could not start {pod_label}{on_node}: {reason}"))
-        }
-        (_, Some("Error")) => cause("exit-code", format!("{pod_label}'s command exited with an error{on_node}")),
-        _ => Vec::new(),
+    if pod.reason.as_deref() == Some("Evicted") {
+        let known =
+            reported.and_then(|event| Some(past_eviction(pod, &event.message)?.when(event.at)));
+        return known.map_or_else(|| evictions(pod, &pod_label, &on_node), |cause| vec![cause]);
     }
+    let end = memory.ends.get(&pod.name).map(String::as_str);
+    let cause = match (pod.reason.as_deref(), end) {
+        (Some(reason), end) => Some(by_pod_reason(reason, end, &pod_label, &on_node)),
+        (None, Some(end)) => by_container_reason(end, &pod_label, &on_node),
+        (None, None) => None,
+    };
+    cause
+        .into_iter()
+        .map(|(word, text)| Cause::new(word, text, "prometheus").when(pod.ended_at))
+        .collect()
+}
+
+/// Returns the cause for the reason of a pod, as its name and text. `end` is the reason of its
+/// container.
+fn by_pod_reason(
+    reason: &str,
+    end: Option<&str>,
+    pod_label: &str,
+    on_node: &str,
+) -> (&'static str, String) {
+    match reason {
+        "NodeLost" | "Shutdown" | "NodeShutdown" | "Terminated" => (
+            "node-lost",
+            format!("{pod_label} was terminated{on_node} because the node went down"),
+        ),
+        "Preempting" => (
+            "preempted",
+            format!("{pod_label} was preempted{on_node} for a critical pod"),
+        ),
+        "DeadlineExceeded" => ("deadline", exceeded_deadline(pod_label)),
+        _ if is_rejection(reason, "") => (
+            "admission-failed",
+            format!("{pod_label} was rejected by the kubelet{on_node}: {reason}"),
+        ),
+        _ => {
+            let end = end.map_or(String::new(), |end| format!(", its container with {end}"));
+            let text = format!("{pod_label} ended{on_node}: {reason}{end}");
+            ("ended-other", text)
+        }
+    }
+}
+
+/// Returns the cause for the reason of a container, as its name and text.
+fn by_container_reason(
+    reason: &str,
+    pod_label: &str,
+    on_node: &str,
+) -> Option<(&'static str, String)> {
+    Some(match reason {
+        "Completed" => return None,
+        "OOMKilled" => (
+            "oom-container",
+            format!(
+                "{pod_label} used more memory than its limit{on_node}: host memory, not GPU memory"
+            ),
+        ),
+        "DeadlineExceeded" => ("deadline", exceeded_deadline(pod_label)),
+        "ContainerCannotRun" | "StartError" => (
+            "start-error",
+            format!("the runtime could not start {pod_label}{on_node}: {reason}"),
+        ),
+        "ContainerStatusUnknown" | "Unknown" => (
+            "container-lost",
+            format!(
+                "how {pod_label} ended{on_node} is unknown ({reason}): its node lost the container"
+            ),
+        ),
+        "Error" => (
+            "exit-code",
+            format!("{pod_label}'s command exited with an error{on_node}"),
+        ),
+        _ => (
+            "ended-other",
+            format!("a container of {pod_label} ended{on_node}: {reason}"),
+        ),
+    })
+}
+
+/// All causes of an eviction whose message is unknown.
+fn evictions(pod: &Pod, pod_label: &str, on_node: &str) -> Vec<Cause> {
+    let causes = ["evicted-memory", "evicted-disk", "evicted-pids"];
+    let text = format!(
+        "{pod_label} was evicted by the kubelet{on_node}; the records do not show whether memory, disk or process IDs ran out"
+    );
+    let cause = |word| Cause {
+        weight: 1.0,
+        ..Cause::new(word, text.clone(), "prometheus").when(pod.ended_at)
+    };
+    causes.into_iter().map(cause).collect()
 }
 
 #[cfg(test)]
@@ -222,7 +289,11 @@ mod tests {
         let evicted = memory(PodPhase::Failed, Some("Evicted"), None);
         assert_eq!(
             diagnosed_memory(&evicted).1,
-            [("evicted-memory", 0.5), ("evicted-disk", 0.5)]
+            [
+                ("evicted-memory", 0.33),
+                ("evicted-disk", 0.33),
+                ("evicted-pids", 0.33)
+            ]
         );
         let event = |reason: &str, message: &str| Event {
             reason: reason.into(),
@@ -286,5 +357,23 @@ mod tests {
             diagnosed_memory(&memory(PodPhase::Succeeded, None, None)).2,
             "t succeeded and was then deleted"
         );
+    }
+
+    #[test]
+    fn reasons_of_metrics_are_causes_of_their_own() {
+        for (reason, end, word) in [
+            (Some("UnexpectedAdmissionError"), None, "admission-failed"),
+            (Some("OutOfnvidia.com/gpu"), None, "admission-failed"),
+            (Some("NodeAffinity"), None, "admission-failed"),
+            (Some("Preempting"), Some("Error"), "preempted"),
+            (Some("NodeLost"), Some("Error"), "node-lost"),
+            (Some("SomethingNew"), Some("Error"), "ended-other"),
+            (None, Some("ContainerStatusUnknown"), "container-lost"),
+            (None, Some("SomethingNew"), "ended-other"),
+            (None, Some("OOMKilled"), "oom-container"),
+        ] {
+            let words = diagnosed_memory(&memory(PodPhase::Failed, reason, end)).1;
+            assert_eq!(words, [(word, 1.0)], "{reason:?} {end:?}");
+        }
     }
 }

@@ -7,10 +7,7 @@ use super::answer::HolderTime;
 use gpuctl_core::model::counting::candidates::ClusterCapacity;
 use gpuctl_core::model::counting::capacity::Amounts;
 use gpuctl_core::model::counting::device_claims::DeviceClaims;
-use gpuctl_core::model::{
-    ClaimState, Container, Event, GroupVerdict, Job, Node, Nodes, OWN_CONTAINER, Pod, Queue,
-    QuotaUse,
-};
+use gpuctl_core::model::{ClaimState, Event, GroupVerdict, Job, Node, Nodes, Pod, Queue, QuotaUse};
 use gpuctl_core::stats::history::curves::Trace;
 use gpuctl_core::stats::logs::ras::RasReport;
 use gpuctl_core::stats::logs::stacks::StackGroup;
@@ -53,14 +50,24 @@ pub struct Facts<'f> {
     pub namespace_terminating: bool,
     /// Start and deadline of the pods that hold the needed resources.
     pub holders: Vec<HolderTime>,
-    /// Errors of devices around the end of the pod that ended first, as (device, XID).
-    pub faults: Vec<(String, u32)>,
+    /// XID errors of the devices of the pod that failed first, see [`super::first_failed`].
+    pub faults: Vec<DeviceError>,
     /// `None` unless the job is running.
     pub running: Option<RunningFacts>,
     /// Log lines of ended pods that explain their end.
     pub last_messages: Vec<LastMessage>,
     /// Responses of the job's ranks.
     pub rank_answers: RankAnswers,
+}
+
+/// An XID error of a device around the end of a pod that used it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeviceError {
+    /// NODE/gpu-NUMBER.
+    pub device: String,
+    pub code: u32,
+    /// False if the error may be older, because the device has no earlier samples.
+    pub is_dated: bool,
 }
 
 /// Responses of ranks about their own state.
@@ -148,6 +155,8 @@ impl RunningFacts {
 #[derive(Clone, Debug)]
 pub struct LastMessage {
     pub text: String,
+    /// Name of the pod whose log contains the first error. `None` for other lines.
+    pub pod: Option<String>,
     pub at: Option<Timestamp>,
 }
 
@@ -191,36 +200,29 @@ impl Facts<'_> {
         format!("{}/{}", self.job.namespace, self.job.name)
     }
 
-    /// Returns the command that prints a pod's log.
-    pub(super) fn logs(&self, pod: &Pod, previous: bool) -> String {
+    /// Returns the command that prints the log of a pod's container.
+    pub(super) fn logs(&self, pod: &Pod, container: &str, previous: bool) -> String {
         let previous = if previous { " --previous" } else { "" };
         if !self.subject.is_managed {
             return format!(
-                "kubectl logs {} -n {}{previous}",
+                "kubectl logs {} -n {} -c {container}{previous}",
                 pod.name, self.job.namespace
             );
         }
-        let rank = pod
-            .rank
-            .map_or(String::new(), |rank| format!(" --rank {rank}"));
-        format!("gpuctl logs {}{rank}{previous}", self.full_name())
-    }
-
-    /// Returns the command that prints the log of one container of a pod.
-    pub(super) fn container_logs(
-        &self,
-        pod: &Pod,
-        container: &Container,
-        previous: bool,
-    ) -> String {
-        let is_implied = pod.containers.len() == 1 || container.name == OWN_CONTAINER;
-        let logs = self.logs(pod, false);
-        let name = match is_implied {
-            true => String::new(),
-            false => format!(" -c {}", container.name),
+        let pod_option = match pod.rank {
+            Some(rank) => format!(" --rank {rank}"),
+            None if self.job.pods.len() > 1 => format!(" --pod {}", pod.name),
+            None => String::new(),
         };
-        let previous = if previous { " --previous" } else { "" };
-        format!("{logs}{name}{previous}")
+        let container = if container == pod.own_container() {
+            String::new()
+        } else {
+            format!(" -c {container}")
+        };
+        format!(
+            "gpuctl logs {}{pod_option}{container}{previous}",
+            self.full_name()
+        )
     }
 
     pub(super) fn listed(&self) -> Option<&[Node]> {

@@ -16,33 +16,42 @@ mod deleted;
 mod devices;
 mod durations;
 mod ends;
+mod evictions;
 mod facts;
 mod free_devices;
+mod gone;
 mod host_faults;
 mod images;
 mod kueue_messages;
+mod log_gaps;
 mod message_causes;
 mod message_pattern;
 mod nodes;
 mod placement;
+mod pod_texts;
 mod prerequisites;
 mod queued;
 mod ranks;
 mod refused;
+mod rejections;
 mod running;
 mod scheduler;
 mod scheduler_messages;
 mod shortage;
+mod sidecars;
 #[cfg(test)]
 mod tests;
 mod unchecked;
 mod waiting;
 
 pub use answer::{Answer, Basis, Cause, HolderTime, Situation};
+pub use dead::first_failed;
 pub use deleted::{Memory, remembered};
 pub use facts::{
-    ClaimFact, Facts, LastMessage, LogFacts, PendingPod, RankAnswers, RunningFacts, Subject,
+    ClaimFact, DeviceError, Facts, LastMessage, LogFacts, PendingPod, RankAnswers, RunningFacts,
+    Subject,
 };
+pub use log_gaps::{is_lost_log, log_gap};
 pub use nodes::{insufficient, node_obstacles};
 
 use gpuctl_core::model::{Job, Pod, State, Status};
@@ -124,7 +133,7 @@ fn check_helps(facts: &Facts<'_>, answer: &mut Answer) {
         .causes
         .iter_mut()
         .flat_map(|cause| &mut cause.helps)
-        .for_each(|help| refused::without_rejected_edit(facts, help));
+        .for_each(|help| refused::fit_to_subject(facts, help));
 }
 
 /// Writes the sentence. A running job without a known problem is `unknown` if it was not checked
@@ -168,7 +177,7 @@ fn situation(facts: &Facts<'_>, state: &State) -> (Situation, Vec<Cause>) {
             causes => (host_situation(&causes), causes),
         },
         Status::Terminating => {
-            let causes = [host_faults::causes(facts), vec![dead::deleted(facts)]].concat();
+            let causes = [host_faults::causes(facts), vec![gone::deleted(facts)]].concat();
             (Situation::Dead, causes)
         }
         Status::Paused => (Situation::Waiting, vec![waiting::paused(facts)]),

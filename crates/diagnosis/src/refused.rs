@@ -130,19 +130,46 @@ const IMMUTABLE: [&str; 7] = [
     "pipelinerun",
 ];
 
-/// Replaces a command that the API server would reject: the pod template of a Job and the
-/// containers of a Pod are immutable.
-pub(super) fn without_rejected_edit(facts: &Facts<'_>, help: &mut Help) {
+/// Commands of gpuctl that work only with its own jobs, or explain only its own files.
+const OWN_COMMANDS: [&str; 5] = [
+    "gpuctl delete job ",
+    "gpuctl describe job ",
+    "gpuctl explain ",
+    "gpuctl restart job ",
+    "gpuctl resume job ",
+];
+/// Fields of Kubernetes for fields of gpuctl's files.
+const FIELDS: [(&str, &str); 2] = [
+    ("environment.image_pull_secret", "pod.spec.imagePullSecrets"),
+    ("security", "pod.spec.securityContext"),
+];
+
+/// Adapts a command to the object: the API server would reject a change of the pod template of a
+/// Job or of the containers of a Pod, and gpuctl's own commands do not know other tools' objects.
+pub(super) fn fit_to_subject(facts: &Facts<'_>, help: &mut Help) {
+    let Some(command) = help.command.clone().filter(|_| !facts.subject.is_managed) else {
+        return;
+    };
     let kind = facts.subject.kind.as_str();
     let is_immutable =
         IMMUTABLE.contains(&kind) || (kind.ends_with("job") && !kind.ends_with("cronjob"));
-    let is_edit = |command: &String| command.starts_with(EDIT);
-    if is_immutable && help.command.as_ref().is_some_and(is_edit) {
+    if is_immutable && command.starts_with(EDIT) {
         help.command = None;
         help.text = format!(
             "{} (delete the {kind} and create it again with this change, because it is immutable)",
             help.text
         );
+    }
+    if command.starts_with("gpuctl logs ") {
+        let pods = facts.job.current_pods();
+        help.command = pods
+            .first()
+            .map(|pod| facts.logs(pod, pod.own_container(), false));
+    }
+    if OWN_COMMANDS.iter().any(|own| command.starts_with(own)) {
+        let field = command.strip_prefix("gpuctl explain ");
+        let known = FIELDS.iter().find(|(own, _)| Some(*own) == field);
+        help.command = known.map(|(_, field)| format!("kubectl explain {field}"));
     }
 }
 

@@ -1,6 +1,8 @@
 //! Tests of causes that the test cluster cannot produce, with real messages of queues, rejected
 //! pods and ended pods.
 
+mod ends;
+
 use super::answer::Help;
 use super::*;
 use gpuctl_core::model::{
@@ -397,7 +399,7 @@ fn foreign_jobs_are_not_edited() {
             command: Some(refused::set(&facts(&subject, &job), "resources.cpu=8")),
             proven: false,
         };
-        refused::without_rejected_edit(&facts(&subject, &job), &mut help);
+        refused::fit_to_subject(&facts(&subject, &job), &mut help);
         help
     };
     for kind in ["job", "pod", "jobset", "pytorchjob", "replicaset"] {

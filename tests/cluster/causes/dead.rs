@@ -186,11 +186,60 @@ pub fn setups() -> Vec<Setup> {
         ),
         with_status(
             "a node that refuses the pod",
-            "start-error",
+            "admission-failed",
             status(
                 json!({"phase": "Failed", "reason": "UnexpectedAdmissionError", "message": "Allocate failed due to requested number of devices unavailable"}),
             ),
         ),
+        with_status(
+            "a node whose device plugin lost its devices",
+            "admission-failed",
+            status(
+                json!({"phase": "Failed", "reason": "OutOfnvidia.com/gpu", "message": "Pod was rejected: Node didn't have enough resource: nvidia.com/gpu, requested: 1, used: 0, capacity: 0"}),
+            ),
+        ),
+        with_status(
+            "a node without devices and CPUs in one NUMA node",
+            "admission-failed",
+            status(
+                json!({"phase": "Failed", "reason": "TopologyAffinityError", "message": "Resources cannot be allocated with Topology locality"}),
+            ),
+        ),
+        with_status(
+            "a container that its node lost",
+            "container-lost",
+            ended(137, "ContainerStatusUnknown", json!({})),
+        ),
+        with_status(
+            "a container from before a restart of its node",
+            "container-lost",
+            ended(255, "Unknown", json!({})),
+        ),
+        with_status(
+            "preempted for a critical pod",
+            "preempted",
+            ended(
+                137,
+                "Error",
+                json!({"reason": "Preempting", "message": "Preempted in order to admit critical pod"}),
+            ),
+        ),
+        with_status(
+            "process IDs of the node",
+            "evicted-pids",
+            evicted("The node was low on resource: pids. Threshold quantity: 3276, available: 1200."),
+        ),
+        new("stopped by Kueue", "queue-evicted").objects([bare(ended(
+            143,
+            "Error",
+            json!({"conditions": [{"type": "TerminationTarget", "status": "True", "reason": "WorkloadEvictedDueToPreempted",
+                "message": "Preempted to accommodate a higher priority Workload"}]}),
+        ))]),
+        new("an unknown reason", "ended-other").objects([bare(ended(
+            1,
+            "Error",
+            json!({"reason": "ProviderFailed", "message": "the provider lost the instance"}),
+        ))]),
         with_status(
             "a check that kills",
             "probe-killed",

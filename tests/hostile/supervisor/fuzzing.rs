@@ -57,7 +57,7 @@ fn mutated(random: &mut Random) -> Vec<u8> {
         hello(&json!({"run": "stranger"})),
         hello(&json!({"run": "stranger", "rank": 0, "state": "idle"})),
         br#"{"kind":"alive","quiet":1.5}"#.to_vec(),
-        br#"{"kind":"ended","attempt":1,"code":1,"memory":true}"#.to_vec(),
+        br#"{"kind":"ended","attempt":1,"code":1,"memory":true,"since":0.5}"#.to_vec(),
         br#"{"kind":"leaving"}"#.to_vec(),
         br#"{"kind":"end","reason":"Error","text":"over","rank":1,"code":1}"#.to_vec(),
         br#"{"kind":"stop","text":"x","failed":1}"#.to_vec(),
@@ -192,7 +192,7 @@ fn random_messages_neither_end_rank_0_nor_fill_its_memory() {
         after < before + 4 * 1024,
         "rank 0 grew from {before} to {after} KiB"
     );
-    peer.send(br#"{"kind": "ended", "attempt": 1, "code": 0, "memory": false}"#);
+    peer.send(br#"{"kind": "ended", "attempt": 1, "code": 0, "memory": false, "since": 0.0}"#);
     training.assert_success(ranks);
     drop(peer);
     reader.join().unwrap();

@@ -162,7 +162,7 @@ fn a_bad_message_with_the_token_closes_its_connection_only() {
         r#"{"kind": "alive"}"#.to_owned(),
         r#"{"kind": "alive", "quiet": "x"}"#.to_owned(),
         r#"{"kind": "alive", "quiet": -1}"#.to_owned(),
-        r#"{"kind": "ended", "attempt": 1, "code": "1", "memory": false}"#.to_owned(),
+        r#"{"kind": "ended", "attempt": 1, "code": "1", "memory": false, "since": 0.0}"#.to_owned(),
         format!(r#"{{"kind": "alive", "quiet": {}}}"#, "9".repeat(1 << 20)),
         String::from_utf8(hello(&json!({"rank": 0}))).unwrap(),
     ] {

@@ -10,6 +10,7 @@ use serde::de::{IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
 use crate::transport::decode::{ListPage, PodSpec, Running};
+use crate::transport::lenient;
 use crate::transport::list::Page;
 use crate::transport::shared_texts::SharedTexts;
 use gpuctl_core::model::contract::labels::{JOB, MANAGED_BY, MANAGED_BY_US};
@@ -58,18 +59,30 @@ struct HeldContainer {
 #[serde(default)]
 struct HeldState {
     running: Option<Running>,
+    terminated: Option<EndedContainer>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+struct EndedContainer {
+    #[serde(deserialize_with = "lenient::time")]
+    started_at: Option<Timestamp>,
 }
 
 impl HeldStatus<'_> {
-    /// Returns when the last container started, or `None` if a container is not running. A pod that
-    /// is still pulling its image holds its devices but does not use them.
+    /// Returns when the last container started, or `None` if a container has not started. A pod
+    /// that is still pulling its image holds its devices but does not use them. A sidecar can keep the
+    /// pod and its devices after the main container has ended.
     fn runs_since(&self) -> Option<Timestamp> {
-        let starts = self
-            .container_statuses
-            .iter()
-            .map(|status| status.state.running.as_ref()?.started_at);
-        let starts: Option<Vec<Timestamp>> = starts.collect();
-        starts?.into_iter().max()
+        let started = |state: &HeldState| match (&state.running, &state.terminated) {
+            (Some(running), _) => running.started_at,
+            (None, Some(ended)) => ended.started_at,
+            (None, None) => None,
+        };
+        let states = || self.container_statuses.iter().map(|status| &status.state);
+        let is_running = states().any(|state| state.running.is_some());
+        let starts: Option<Vec<Timestamp>> = states().map(started).collect();
+        starts.filter(|_| is_running)?.into_iter().max()
     }
 }
 
@@ -215,5 +228,26 @@ mod tests {
             let jobs: Vec<_> = held.into_iter().map(|pod| pod.job).collect();
             assert_eq!(jobs, [Some("j".into()), None, None, None]);
         }
+    }
+
+    #[test]
+    fn devices_of_an_ended_container_are_in_use_while_a_sidecar_runs() {
+        let since = |states: &[&str]| {
+            let statuses: Vec<String> = states
+                .iter()
+                .map(|state| format!(r#"{{"state":{{{state}}}}}"#))
+                .collect();
+            let json = format!(r#"{{"containerStatuses":[{}]}}"#, statuses.join(","));
+            let status: HeldStatus<'_> = serde_json::from_str(&json).unwrap();
+            status.runs_since().map(|time| time.to_string())
+        };
+        let running = r#""running":{"startedAt":"2026-01-31T10:00:00Z"}"#;
+        let ended = r#""terminated":{"exitCode":1,"startedAt":"2026-01-31T11:00:00Z"}"#;
+        assert_eq!(
+            since(&[running, ended]).as_deref(),
+            Some("2026-01-31T11:00:00Z")
+        );
+        assert_eq!(since(&[ended]), None);
+        assert_eq!(since(&[running, r#""waiting":{"reason":"x"}"#]), None);
     }
 }

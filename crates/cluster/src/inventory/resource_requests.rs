@@ -8,7 +8,18 @@ use gpuctl_core::model::facts::resource::is_device;
 use gpuctl_core::model::values::quantity;
 use gpuctl_core::model::values::units::MOST_PER_NODE;
 
-use crate::transport::decode::{PodSpec, WireContainer};
+use crate::transport::decode::{ContainerResources, PodSpec, WireContainer};
+
+impl WireContainer<'_> {
+    /// Whether the container requests devices of a device plugin.
+    pub(crate) fn has_devices(&self) -> bool {
+        let ContainerResources { limits, requests } = &self.resources;
+        limits
+            .keys()
+            .chain(requests.keys())
+            .any(|resource| is_device(resource))
+    }
+}
 
 impl PodSpec<'_> {
     /// Returns the number of units of `resource` that the scheduler reserves for the pod.

@@ -301,7 +301,7 @@ impl JobsApi<'_> {
                     .is_some_and(|(reason, _)| is_starting(reason))
             });
             let is_starting = pod.phase == PodPhase::Pending && has_waiting_container;
-            (is_starting || pod.phase == PodPhase::Running && pod.own_ended())
+            (is_starting || pod.phase == PodPhase::Running && pod.own_end().is_some())
                 && pod.node.is_some()
                 && !pod.deleting
         };

@@ -101,6 +101,8 @@ pub(crate) struct PodSpec<'a> {
     pub readiness_gates: Vec<IgnoredAny>,
     pub resource_claims: Vec<WireResourceClaim>,
     pub priority: i64,
+    #[serde(borrow)]
+    pub restart_policy: Cow<'a, str>,
 }
 
 /// A claim of dynamic resource allocation.

@@ -1,10 +1,12 @@
 //! Converts pods of the Kubernetes API to pods of gpuctl's model.
 
-use super::decode::{Condition, ContainerStatus, TEMPLATE_HASH, Terminated, WirePod};
+use super::decode::{
+    Condition, ContainerStatus, TEMPLATE_HASH, Terminated, WireContainer, WirePod,
+};
 use gpuctl_core::model::contract::labels::{GROUP_INDEX, GROUP_RANK, GROUP_REVISION};
 use gpuctl_core::model::values::omissions;
 use gpuctl_core::model::values::omissions::Omission;
-use gpuctl_core::model::{Container, GpuCount, Pod, PodPhase};
+use gpuctl_core::model::{Container, ContainerRestarts, GpuCount, Pod, PodPhase};
 
 impl WirePod<'_> {
     /// Returns the completion index of a pod of a Job.
@@ -25,16 +27,20 @@ impl WirePod<'_> {
             .status
             .init_container_statuses
             .iter()
-            .filter(|init| init.holds_up())
-            .map(|init| Container {
-                is_init: true,
-                ..init.container()
-            });
-        self.status
-            .container_statuses
-            .iter()
-            .map(ContainerStatus::container)
+            .filter(|init| init.holds_up());
+        let statuses = self.status.container_statuses.iter();
+        let mains = statuses.map(|status| (status, &self.spec.containers, false));
+        let inits = inits.map(|status| (status, &self.spec.init_containers, true));
+        mains
             .chain(inits)
+            .map(|(status, specs, is_init)| {
+                let spec = specs.iter().find(|spec| spec.name == status.name);
+                Container {
+                    is_init,
+                    has_gpus: spec.is_some_and(WireContainer::has_devices),
+                    ..status.container()
+                }
+            })
             .collect()
     }
 
@@ -53,6 +59,7 @@ impl WirePod<'_> {
                 .get(key)
                 .and_then(|text| text.parse().ok())
         };
+        let disruption = condition("DisruptionTarget").filter(|condition| condition.holds());
         let unscheduled = condition("PodScheduled").filter(|condition| condition.status == "False");
         let ends = status
             .container_statuses
@@ -95,14 +102,21 @@ impl WirePod<'_> {
             host_ip: Some(status.host_ip.to_string()).filter(|address| !address.is_empty()),
             // Kubernetes sets this condition before an eviction, a preemption, or a deletion
             // because of a taint.
-            disrupted: condition("DisruptionTarget")
-                .filter(|condition| condition.holds())
-                .map(|condition| condition.reason.to_string()),
-            stopped_by_queue: condition("TerminationTarget")
+            disrupted: disruption.map(|condition| condition.reason.to_string()),
+            disruption: disruption
+                .map(|condition| condition.message.to_string())
+                .filter(|message| !message.is_empty()),
+            stopped: condition("TerminationTarget")
                 .filter(|condition| condition.holds())
                 .map(|condition| (condition.reason.to_string(), condition.message.to_string())),
             reason: Some(status.reason.to_string()).filter(|reason| !reason.is_empty()),
             message: Some(status.message.to_string()).filter(|message| !message.is_empty()),
+            restart_policy: match self.spec.restart_policy.as_ref() {
+                "Never" => ContainerRestarts::Never,
+                "OnFailure" => ContainerRestarts::OnFailure,
+                // The API server's default.
+                _ => ContainerRestarts::Always,
+            },
             containers: self.containers(),
         }
     }
@@ -124,6 +138,7 @@ impl ContainerStatus<'_> {
     fn container(&self) -> Container {
         Container {
             name: self.name.to_string(),
+            has_gpus: false,
             restarts: self.restart_count,
             waiting: self
                 .state

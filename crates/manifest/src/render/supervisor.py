@@ -88,7 +88,7 @@ def schemas(options):
             "state": lambda value: value in ("idle", "running", "done"),
         },
         "alive": {"quiet": seconds},
-        "ended": {"attempt": attempt, "code": code, "memory": flag},
+        "ended": {"attempt": attempt, "code": code, "memory": flag, "since": seconds},
         "leaving": {},
     }  # fmt: skip
     from_rank_0 = {
@@ -463,7 +463,8 @@ class Coordinator:
         counts = self.state in ("running", "settling") and message["attempt"] == self.attempt
         member["state"] = "done" if counts and message["code"] == 0 else "idle"
         if counts and message["code"] != 0:
-            self.faults.append((rank, message))
+            # A rank reports its end after it has ended its workers, which can take longer than on a peer.
+            self.faults.append((time.monotonic() - message.get("since", 0.0), rank, message))
             if self.state == "running":
                 # Peers of a pod that is gone end as well: give the news of it time to arrive.
                 self.state, self.since = "settling", time.monotonic()
@@ -542,7 +543,7 @@ class Coordinator:
         if gone:
             self.lose(gone)
             return
-        rank, fault = self.faults[0]
+        _, rank, fault = min(self.faults, key=lambda fault: fault[0])
         code = fault["code"]
         if fault["memory"]:
             self.failed("OOMKilled", "rank %d ran out of memory (exit code %d)" % (rank, code), rank, code)
@@ -597,6 +598,7 @@ class Rank:
         self.coordinator = Coordinator(options, self.token, to_rank_0) if options.rank == 0 else None
         self.wire, self.connecting, self.found = None, False, []
         self.child, self.state, self.attempt, self.last = None, "idle", 0, None
+        self.ended_at = None
         self.failed, self.first_start = 0, None
         self.kill_at, self.exit_at, self.leaving, self.code = None, None, False, 0
         self.alive_at, self.connect_at = 0.0, 0.0
@@ -722,7 +724,7 @@ class Rank:
             count = " (%d of %d retries used)" % (message["used"], self.options.retries) if self.attempt > 1 else ""
             say("attempt %d: %s%s" % (self.attempt, who, count))
             clean_shared_memory()
-            self.child = Child(self.options.command, self.attempt, bool(self.options.hang_timeout))
+            self.child, self.ended_at = Child(self.options.command, self.attempt, bool(self.options.hang_timeout)), None
             self.state, self.last, self.kill_at = "running", None, None
             if self.child.ended is not None:
                 self.tell_end()
@@ -784,7 +786,7 @@ class Rank:
                 self.reap_child(status)
 
     def reap_child(self, status):
-        child = self.child
+        child, self.ended_at = self.child, time.monotonic()
         child.ended = 128 + os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
         child.process.returncode = child.ended
         child.kill()
@@ -801,7 +803,8 @@ class Rank:
         # What ends well because it was told to is not done.
         self.state, self.last = "done" if code == 0 and not self.stopped else "idle", {"code": code, "memory": memory}
         if self.wire and self.wire.open:
-            self.wire.send(kind="ended", attempt=self.attempt, code=code, memory=memory)
+            since = time.monotonic() - self.ended_at if self.ended_at else 0.0
+            self.wire.send(kind="ended", attempt=self.attempt, code=code, memory=memory, since=since)
 
     def over(self):
         """Returns the exit code when this rank has nothing left to do."""

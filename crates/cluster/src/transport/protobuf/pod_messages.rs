@@ -16,6 +16,7 @@ pub(super) const fn message(fields: &'static [MessageField]) -> Message {
 pub(super) static POD_SPEC: Message = message(&[
     field(1, "volumes", Kind::List(&Kind::Message(&VOLUME))),
     field(2, "containers", Kind::List(&Kind::Message(&CONTAINER))),
+    field(3, "restartPolicy", Kind::Text),
     field(7, "nodeSelector", Kind::Map(&Kind::Text)),
     field(10, "nodeName", Kind::Text),
     field(20, "initContainers", Kind::List(&Kind::Message(&CONTAINER))),

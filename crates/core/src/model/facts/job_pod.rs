@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-use crate::model::contract::labels::TERMINATION_PREFIX;
+use super::container_end::ContainerEnd;
 use crate::model::values::units::GpuCount;
 
 /// Name of the main container in every pod that gpuctl creates.
@@ -24,6 +24,15 @@ impl PodPhase {
     pub fn has_ended(self) -> bool {
         matches!(self, Self::Succeeded | Self::Failed)
     }
+}
+
+/// Which ended containers of a pod its kubelet starts again (`restartPolicy`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum ContainerRestarts {
+    #[default]
+    Never,
+    OnFailure,
+    Always,
 }
 
 /// A pod of a job.
@@ -60,12 +69,15 @@ pub struct Pod {
     /// Reason of the pod's DisruptionTarget condition, which Kubernetes sets if something other
     /// than the pod ended it.
     pub disrupted: Option<String>,
-    /// Reason and message of the pod's TerminationTarget condition, which Kueue sets when it stops a
-    /// pod of its pod integration (pkg/controller/jobs/pod).
-    pub stopped_by_queue: Option<(String, String)>,
+    /// Message of the `DisruptionTarget` condition.
+    pub disruption: Option<String>,
+    /// Reason and message of the `TerminationTarget` condition, which Kueue sets on pods that it
+    /// manages itself before it deletes them (kueue, `pkg/controller/jobs/pod`).
+    pub stopped: Option<(String, String)>,
     pub reason: Option<String>,
     /// The kubelet's message about the eviction of the pod.
     pub message: Option<String>,
+    pub restart_policy: ContainerRestarts,
     pub containers: Vec<Container>,
 }
 
@@ -90,25 +102,41 @@ impl Pod {
     /// Returns the name of the container that runs the job. The kubelet sorts container statuses by
     /// name, so the first one may be a sidecar.
     pub fn own_container(&self) -> &str {
-        let main = self
-            .containers
-            .iter()
-            .find(|container| container.name == OWN_CONTAINER);
-        main.or(self.containers.first())
+        self.main_container()
+            .or(self.containers.first())
             .map_or(OWN_CONTAINER, |container| container.name.as_str())
     }
 
-    /// Returns true if the main container has terminated, whether or not sidecars still run.
-    pub fn own_ended(&self) -> bool {
-        self.containers
+    /// Returns the container with the name of gpuctl's own one, or the only one that requests
+    /// devices.
+    fn main_container(&self) -> Option<&Container> {
+        let named = self
+            .containers
             .iter()
-            .any(|container| container.name == OWN_CONTAINER && container.terminated.is_some())
+            .find(|container| container.name == OWN_CONTAINER);
+        let mut with_gpus = self
+            .containers
+            .iter()
+            .filter(|container| container.has_gpus && !container.is_init);
+        named.or_else(|| with_gpus.next().filter(|_| with_gpus.next().is_none()))
+    }
+
+    /// Returns how the main container ended, if it has terminated and is not started again.
+    /// Sidecars may still run.
+    pub fn own_end(&self) -> Option<&ContainerEnd> {
+        let end = self.main_container()?.terminated.as_ref()?;
+        let is_restarted = match self.restart_policy {
+            ContainerRestarts::Never => false,
+            ContainerRestarts::OnFailure => end.code != 0,
+            ContainerRestarts::Always => true,
+        };
+        (!is_restarted).then_some(end)
     }
 
     /// Returns a sidecar that keeps the pod running after the main container has terminated.
     pub fn sidecar_left(&self) -> Option<&str> {
         let left = self.containers.iter().find(|container| container.running)?;
-        (self.own_ended() && self.phase == PodPhase::Running).then_some(left.name.as_str())
+        (self.own_end().is_some() && self.phase == PodPhase::Running).then_some(left.name.as_str())
     }
 
     pub fn restarts(&self) -> u32 {
@@ -119,45 +147,12 @@ impl Pod {
     }
 }
 
-/// Exit code, reason and message of a terminated container.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ContainerEnd {
-    pub code: i32,
-    /// Reason from the container runtime, such as `OOMKilled`, `Error` or `StartError`.
-    pub reason: String,
-    /// Message of the runtime if it could not start the container, otherwise the program's
-    /// termination message.
-    pub message: String,
-}
-
-impl ContainerEnd {
-    /// Returns true if the container's command never ran.
-    pub fn never_started(&self) -> bool {
-        // containerd reports `StartError`, and Docker reports `ContainerCannotRun`.
-        matches!(self.reason.as_str(), "StartError" | "ContainerCannotRun")
-    }
-
-    /// Returns the exit code of the command. The supervisor exits with its own code, and states the
-    /// command's code in its termination message.
-    pub fn command_code(&self) -> i32 {
-        let reported = self
-            .message
-            .strip_prefix(TERMINATION_PREFIX)
-            .and_then(|text| text.split_once("exit code "));
-        let digits = reported.and_then(|(_, rest)| {
-            rest.split(|c: char| !c.is_ascii_digit())
-                .next()?
-                .parse()
-                .ok()
-        });
-        digits.unwrap_or(self.code)
-    }
-}
-
 /// State of a container.
 #[derive(Clone, Debug, Default)]
 pub struct Container {
     pub name: String,
+    /// Whether it requests devices.
+    pub has_gpus: bool,
     pub restarts: u32,
     /// Reason and message, if the container is waiting.
     pub waiting: Option<(String, String)>,

@@ -2,6 +2,7 @@
 
 pub(crate) mod claim;
 pub mod condition;
+pub mod container_end;
 pub mod device;
 pub(crate) mod event;
 pub(crate) mod evidence;

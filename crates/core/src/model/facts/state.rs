@@ -3,8 +3,9 @@
 
 use std::fmt;
 
+use super::container_end::ContainerEnd;
 use super::job::Job;
-use super::job_pod::{Container, ContainerEnd, Pod, PodPhase};
+use super::job_pod::{Container, Pod, PodPhase};
 use crate::model::contract::labels::TERMINATION_PREFIX;
 use crate::model::contract::refusal::RefusalCause;
 use crate::model::values::text::clean;
@@ -92,6 +93,9 @@ pub(crate) fn pod_failure(pod: &Pod) -> Option<StateReason> {
     if let Some(disruption) = &pod.disrupted {
         return Some(why("Evicted", format!("{name} was evicted ({disruption})")));
     }
+    if let Some((reason, _)) = &pod.stopped {
+        return Some(why(reason, format!("{name} was stopped by its queue")));
+    }
     let ended = pod
         .containers
         .iter()
@@ -121,6 +125,9 @@ pub(crate) fn pod_failure(pod: &Pod) -> Option<StateReason> {
             why(reason, format!("{name} was evicted by its node{detail}"))
         }
         (Some(reason), _) => why(reason, format!("{name} failed{detail}")),
+        (None, Some(end)) if end.is_unseen() => {
+            why(&end.reason, format!("how {name} ended is unknown"))
+        }
         (None, Some(end)) => why(&end.reason, format!("{name} exited with code {}", end.code)),
         (None, None) => why("Error", format!("{name} failed")),
     })

@@ -1,6 +1,7 @@
 //! Computes the state of trainings from the phases of their pods. `State::from_job` also passes
 //! services and notebooks to `serving`.
 
+use super::container_end::ContainerEnd;
 use super::job::Job;
 use super::job_pod::{Container, Pod, PodPhase};
 use super::serving;
@@ -20,7 +21,7 @@ impl State {
             // Without `ready` (old API servers), an active pod may still wait.
             Some(remote) => remote.ready.unwrap_or(remote.active),
             None => count(&pods, |pod| {
-                pod.phase == PodPhase::Running && !pod.deleting && !pod.own_ended()
+                pod.phase == PodPhase::Running && !pod.deleting && pod.own_end().is_none()
             }),
         };
         // Succeeded pods may have been deleted, but the status of the Job still counts them.
@@ -110,8 +111,11 @@ fn waiting(job: &Job, pods: &[&Pod]) -> StateReason {
     }
     if let Some((pod, sidecar)) = pods.iter().find_map(|pod| Some((pod, pod.sidecar_left()?))) {
         let message = format!(
-            "{} has exited, but its container {sidecar} is still running and holds the GPUs",
-            pod_name(pod)
+            "{} ended with {}, but its container {sidecar} is still running and holds the GPUs",
+            pod_name(pod),
+            pod.own_end()
+                .map(ContainerEnd::describe)
+                .unwrap_or_default()
         );
         return why("SidecarRunning", message);
     }

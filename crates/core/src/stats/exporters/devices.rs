@@ -4,8 +4,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::device_numbers::DeviceNumbers;
-use super::dialect::{Quantity, is_fatal_xid, metric_of};
+use super::dialect::{Quantity, metric_of};
 use super::identity::{ApiFacts, IdentityReader, SeriesDevice};
+use super::xid;
 use crate::model::facts::reading::{PodKey, Reading, Readings};
 use crate::model::facts::unit::is_instance;
 use crate::model::values::natural;
@@ -264,7 +265,7 @@ impl DeviceValues {
             .into_iter()
             .flatten()
             .map(|(.., value)| *value as u32);
-        if let Some(code) = codes.filter(|code| is_fatal_xid(*code)).max() {
+        if let Some(code) = codes.filter(|code| xid::is_fatal(*code)).max() {
             return Some(format!("XID {code}"));
         }
         if self.value(Quantity::RowRemapFailure) == Some(1.0) {

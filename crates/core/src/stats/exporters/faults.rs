@@ -6,14 +6,15 @@ use std::collections::BTreeSet;
 
 use crate::model::Series;
 
-use super::dialect::{FATAL_XIDS, Quantity, is_fatal_xid, metric_of, uuid_labels};
+use super::dialect::{Quantity, metric_of, uuid_labels};
 use super::query::{keys, names, quoted};
 use super::recorded;
+use super::xid;
 use crate::model::values::whole;
 
-/// Maximum number of devices in a narrowed query. It names each device once per fatal code, and
-/// stores limit a query to about 16,000 characters.
-const MOST_NAMED: usize = 20;
+/// Maximum number of devices in a narrowed query. It names each device once per range of fatal
+/// codes, and stores limit a query to about 16,000 characters.
+const MOST_NAMED: usize = 10;
 
 /// Builds the query for all faults. Of a device's errors, it returns only the highest code. With
 /// recording rules, it reads a few series instead of the samples of all devices.
@@ -52,25 +53,31 @@ pub fn query(is_recorded: bool) -> String {
     per_device(&queries)
 }
 
+/// Selects the series of XID errors.
+pub fn errors(answer: &[Series]) -> Vec<&Series> {
+    answer.iter().filter(|series| is_error(series)).collect()
+}
+
+fn is_error(series: &Series) -> bool {
+    metric_of(series.name()).is_some_and(|metric| metric.quantity == Quantity::Xid)
+}
+
 /// Returns true if a series shows a faulty device. Non-fatal errors do not count, because they may
 /// be an hour old and the device may no longer exist.
 pub fn counts(series: &Series) -> bool {
-    let is_error = metric_of(series.name()).is_some_and(|metric| metric.quantity == Quantity::Xid);
-    !is_error
+    !is_error(series)
         || series
             .last()
-            .is_some_and(|point| is_fatal_xid(whole::to_u32(point.value)))
+            .is_some_and(|point| xid::is_fatal(whole::to_u32(point.value)))
 }
 
 /// Builds the query for fatal errors that a higher, non-fatal code of the same device hides in the
 /// response to [`query`]. Returns `None` if no code can be hidden.
 pub fn hidden(answer: &[Series]) -> Option<String> {
-    let lowest = FATAL_XIDS.into_iter().min().map_or(0.0, f64::from);
+    let lowest = f64::from(xid::lowest_fatal());
     let hides = |series: &&Series| {
         let value = series.last().map_or(0.0, |point| point.value);
-        let is_error =
-            metric_of(series.name()).is_some_and(|metric| metric.quantity == Quantity::Xid);
-        is_error && value > lowest && !is_fatal_xid(whole::to_u32(value))
+        is_error(series) && value > lowest && !xid::is_fatal(whole::to_u32(value))
     };
     let hiding: Vec<&Series> = answer.iter().filter(hides).collect();
     if hiding.is_empty() {
@@ -93,7 +100,7 @@ pub fn hidden(answer: &[Series]) -> Option<String> {
     let metrics: BTreeSet<&str> = hiding.iter().map(|series| series.name()).collect();
     let series_of = |name: &&str| {
         // The filter returns an instant vector, so `max_over_time` needs a subquery.
-        let fatal = recorded::fatal(&format!("{name}{of_devices}"));
+        let fatal = xid::fatal_filter(&format!("{name}{of_devices}"));
         with_fault(
             &with_name(&format!("max_over_time(({fatal})[1h:1m])"), name),
             name,
@@ -160,12 +167,12 @@ mod tests {
         ])
         .unwrap();
         assert!(
-            hiding.contains(r#"(DCGM_FI_DEV_XID_ERRORS{UUID=~"GPU\\-a|GPU\\-b"} == 48 or"#),
+            hiding.contains(r#" DCGM_FI_DEV_XID_ERRORS{UUID=~"GPU\\-a|GPU\\-b"} == 48 or"#),
             "{hiding}"
         );
         let nameless = hidden(&[error(None, 94.0), error(Some("GPU-b"), 94.0)]).unwrap();
         assert!(
-            nameless.contains("(DCGM_FI_DEV_XID_ERRORS == 48 or"),
+            nameless.contains(" DCGM_FI_DEV_XID_ERRORS == 48 or"),
             "{nameless}"
         );
         for query in [query(false), query(true), hiding, nameless] {

@@ -135,6 +135,15 @@ pub struct SeriesDevice {
 }
 
 impl SeriesDevice {
+    /// Returns the board of an instance. Errors belong to the board, so instances share them.
+    #[must_use]
+    pub fn without_slice(self) -> Self {
+        Self {
+            slice: None,
+            ..self
+        }
+    }
+
     /// Returns true if the series can describe this device. Power is that of the whole board, so it
     /// does not describe a slice (NVIDIA/dcgm-exporter#50 and #353). Some exporters report a
     /// quantity only for the first slice of a device, and zero for the other slices.

@@ -19,3 +19,5 @@ pub mod query;
 pub mod recorded;
 pub mod replicas;
 mod targets;
+pub mod xid;
+pub mod xid_history;

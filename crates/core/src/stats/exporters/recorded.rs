@@ -6,7 +6,8 @@ use std::fmt::Write as _;
 
 use crate::model::Series;
 
-use super::dialect::{FATAL_XIDS, Quantity, metrics};
+use super::dialect::{Quantity, metrics};
+use super::xid;
 
 /// Series that proves that the rules ran where devices report errors, with the codes for which they
 /// ran.
@@ -20,24 +21,11 @@ pub(crate) fn name_of(metric: &str) -> String {
     format!("gpuctl:{metric}:fatal")
 }
 
-/// Limits a selector to devices whose current error is fatal.
-pub(crate) fn fatal(selector: &str) -> String {
-    FATAL_XIDS
-        .map(|code| format!("{selector} == {code}"))
-        .join(" or ")
-}
-
-/// Joins the fatal codes into a label value, which identifies rules from a version with other
-/// codes.
-fn codes() -> String {
-    FATAL_XIDS.map(|code| code.to_string()).join(",")
-}
-
 /// Queries whether the rules ran during the whole last hour. The response is empty if they did not.
 pub fn is_recorded() -> String {
     format!(
         "count_over_time({MARK}{{codes=\"{}\"}}[1h]) >= {ENOUGH}",
-        codes()
+        xid::fatal_codes()
     )
 }
 
@@ -62,12 +50,12 @@ pub fn rules() -> String {
             text,
             "      - record: {}\n        expr: {}",
             name_of(metric),
-            fatal(metric)
+            xid::fatal_filter(metric)
         );
     }
     // The rule must yield nothing in a Prometheus that scrapes no devices. Otherwise its mark would
     // vouch for devices that other servers scrape.
-    let (any, codes) = (names.join(" or "), codes());
+    let (any, codes) = (names.join(" or "), xid::fatal_codes());
     let _ = writeln!(
         text,
         "      - record: {MARK}\n        expr: group({any})\n        labels:\n          codes: \"{codes}\""
@@ -94,6 +82,7 @@ mod tests {
         }
         assert_eq!(rules[0]["record"], "gpuctl:DCGM_FI_DEV_XID_ERRORS:fatal");
         assert_eq!(rules[1]["expr"], "group(DCGM_FI_DEV_XID_ERRORS)");
-        assert_eq!(rules[1]["labels"]["codes"], "48,64,74,79,95,119,120,140");
+        let codes = xid::fatal_codes();
+        assert_eq!(rules[1]["labels"]["codes"], codes.as_str());
     }
 }

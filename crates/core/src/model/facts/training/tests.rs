@@ -1,8 +1,8 @@
 //! Tests how the state of trainings is determined.
 
 use super::*;
+use crate::model::facts::container_end::ContainerEnd;
 use crate::model::facts::job_pod::Container;
-use crate::model::facts::job_pod::ContainerEnd;
 use crate::model::values::units::GpuCount;
 
 fn job(pods: Vec<Pod>) -> Job {
@@ -195,8 +195,36 @@ fn lost_nodes_and_remaining_sidecars_are_not_running() {
     assert_eq!(state.reason.as_deref(), Some("SidecarRunning"));
     assert_eq!(
         state.message.unwrap(),
-        "rank 1 has exited, but its container agent is still running and holds the GPUs"
+        "rank 1 ended with exit code 0, but its container agent is still running and holds the GPUs"
     );
+}
+
+#[test]
+fn unrecorded_ends_and_stops_by_a_queue_are_no_exit_codes() {
+    let failed = |pod: Pod| {
+        let mut job = job(vec![pod]);
+        let condition = ("BackoffLimitExceeded".to_owned(), String::new());
+        job.conditions = [("Failed".to_owned(), condition)].into();
+        State::from_job(&job).message.unwrap_or_default()
+    };
+    let lost = Pod {
+        containers: vec![Container {
+            name: "main".into(),
+            terminated: Some(ContainerEnd {
+                code: 137,
+                reason: "ContainerStatusUnknown".into(),
+                ..ContainerEnd::default()
+            }),
+            ..Container::default()
+        }],
+        ..pod(0, PodPhase::Failed)
+    };
+    assert_eq!(failed(lost.clone()), "how rank 0 ended is unknown");
+    let stopped = Pod {
+        stopped: Some(("WorkloadEvictedDueToPreempted".into(), String::new())),
+        ..lost
+    };
+    assert_eq!(failed(stopped), "rank 0 was stopped by its queue");
 }
 
 #[test]

@@ -218,16 +218,5 @@ pub fn labels() -> impl Iterator<Item = &'static str> {
     labels.filter(move |label| seen.insert(*label))
 }
 
-/// XIDs for which [`is_fatal_xid`] returns true.
-pub const FATAL_XIDS: [u32; 8] = [48, 64, 74, 79, 95, 119, 120, 140];
-
-/// Returns true if NVIDIA's XID catalog requires checking a device after this error before its next
-/// use: double-bit ECC errors, failed row remapping, NVLink errors, a GPU that has fallen off the
-/// bus, uncontained errors, a firmware timeout and unrecovered ECC errors. Excludes errors that a
-/// user program alone can cause.
-pub fn is_fatal_xid(code: u32) -> bool {
-    FATAL_XIDS.contains(&code)
-}
-
 #[cfg(test)]
 mod tests;
