@@ -123,10 +123,18 @@ fn unplaced(facts: &Facts<'_>) -> Vec<Cause> {
             pending.name,
             gates.join(", ")
         );
-        return vec![
-            Cause::new("scheduling-gate", text, "pod")
-                .helps("the controller that set the gate must remove it", None),
-        ];
+        // Kueue gates the pods of its pod integration and of topologies.
+        let is_kueue = gates.iter().any(|gate| gate.starts_with("kueue.x-k8s.io/"));
+        let (help, command) = if is_kueue {
+            let list = format!("kubectl describe workloads -n {}", facts.job.namespace);
+            (
+                "Kueue must admit it; see the conditions of its Workload",
+                Some(list),
+            )
+        } else {
+            ("the controller that set the gate must remove it", None)
+        };
+        return vec![Cause::new("scheduling-gate", text, "pod").helps(help, command)];
     }
     let queue = volcano(facts);
     if pending.unscheduled.is_none() {

@@ -27,12 +27,20 @@ pub enum RefusalCause {
 
 /// Parts of error messages and the causes that they indicate. The status code is not enough:
 /// quotas, Pod Security and webhooks all respond with 403, and a webhook may choose any code.
-const REFUSALS: [(&str, RefusalCause); 13] = [
+const REFUSALS: [(&str, RefusalCause); 16] = [
+    // Webhooks and policies come first, because the text that follows is their author's and may
+    // contain any of the other texts.
+    ("\" denied the request", RefusalCause::WebhookDenied),
+    (
+        "is forbidden: ValidatingAdmissionPolicy '",
+        RefusalCause::PolicyDenied,
+    ),
     // k8s.io/apiserver, plugin/resourcequota/controller.go.
     ("exceeded quota", RefusalCause::QuotaExceeded),
     ("failed quota", RefusalCause::QuotaUnset),
     // kubernetes, plugin/pkg/admission/limitranger: "maximum cpu usage per Container is …".
     ("usage per", RefusalCause::LimitRange),
+    ("limit to request ratio per", RefusalCause::LimitRange),
     // k8s.io/pod-security-admission, admission/admission.go.
     ("violates PodSecurity", RefusalCause::PodSecurity),
     // k8s.io/apiserver, plugin/webhook/errors/statuserror.go.
@@ -143,6 +151,20 @@ mod tests {
             (
                 "admission webhook \"a.example.com\" denied the request: no",
                 RefusalCause::WebhookDenied,
+            ),
+            (
+                "admission webhook \"a.example.com\" denied the request: exceeded quota of the team",
+                RefusalCause::WebhookDenied,
+            ),
+            (
+                "pods \"x\" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied \
+                 request: usage per team is violated",
+                RefusalCause::PolicyDenied,
+            ),
+            (
+                "pods \"x\" is forbidden: cpu max limit to request ratio per Container is 1, but \
+                 provided ratio is 2.000000",
+                RefusalCause::LimitRange,
             ),
             (
                 "admission webhook \"a.example.com\" does not support dry run",
