@@ -78,6 +78,8 @@ pub struct LogScan {
     bars: ProgressBars,
     candidates: Candidates,
     root_cause: summary::RootCause,
+    /// The newest line of a traceback.
+    frame: String,
     checkpoint: Option<Timestamp>,
 }
 
@@ -96,29 +98,30 @@ impl LogScan {
             self.checkpoint = at.or(self.checkpoint);
         }
         let line = text::visible(text);
-        match json::parse(&line) {
-            None => self.line(at, &LogText::parse(&line), &line),
-            Some(JsonLine::Raw(line)) => {
-                let line = text::visible(&line);
-                self.line(at, &LogText::parse(&line), &line);
-            }
-            Some(JsonLine::Structured { severity, lines }) => {
-                for line in &lines {
-                    let mut text = LogText::parse(line);
-                    text.severity = severity.or(text.severity);
-                    self.line(at, &text, line);
-                }
-            }
+        let text = LogText::parse(&line);
+        let Some(JsonLine::Raw(raw)) = json::parse(text.body) else {
+            return self.visible(at, &text, &line);
+        };
+        let line = text::visible(&raw);
+        self.visible(at, &LogText::parse(&line), &line);
+    }
+
+    fn visible(&mut self, at: Option<Timestamp>, text: &LogText<'_>, shown: &str) {
+        let Some(JsonLine::Structured { severity, lines }) = json::parse(text.body) else {
+            return self.line(at, text, shown);
+        };
+        for line in &lines {
+            let mut parsed = LogText::parse(line);
+            parsed.severity = severity.or(parsed.severity);
+            parsed.source.insert_str(0, &text.source);
+            self.line(at, &parsed, line);
         }
     }
 
     /// Ends the scan. A truncated traceback counts as an error.
     pub fn finish(mut self) -> LogFindings {
-        if self.tracebacks.is_truncated()
-            && !self.candidates.has(Strength::Cause)
-            && let Some(line) = self.before.pop_back()
-        {
-            let before = self.before.drain(..).collect();
+        if self.tracebacks.is_truncated() && !self.candidates.has(Strength::Cause) {
+            let (line, before) = (self.frame, self.before.into());
             self.candidates.add(Strength::Cause, false, || LogError {
                 at: None,
                 line,
@@ -144,7 +147,10 @@ impl LogScan {
 
     fn judge(&mut self, at: Option<Timestamp>, text: &LogText<'_>, shown: &str) {
         match self.tracebacks.take(text) {
-            TracebackLine::Inside => return self.candidates.line(at, shown.len()),
+            TracebackLine::Inside => {
+                shown.clone_into(&mut self.frame);
+                return self.candidates.line(at, shown.len());
+            }
             TracebackLine::Exception {
                 is_uncaught,
                 is_exit,
@@ -199,7 +205,9 @@ impl LogScan {
             return;
         };
         // A wrapper at the start of a chain is not its root.
-        let known = root.clone().filter(|(known, _)| *known != Strength::Summary);
+        let known = root
+            .clone()
+            .filter(|(known, _)| *known != Strength::Summary);
         let Some((known, first)) = known.filter(|_| chain > 0) else {
             *root = Some((strength, error.clone()));
             return self.candidates.add(strength, is_exit, || error);
@@ -224,8 +232,12 @@ impl LogScan {
 /// Returns what a line outside tracebacks proves. `None` if it is not an error.
 fn strength(text: &LogText<'_>, shown: &str) -> Option<Strength> {
     let body = text.body.trim_start();
-    if text.severity.is_some_and(|level| level < LogSeverity::Error) {
-        let is_fatal = text.severity == Some(LogSeverity::Warning) && patterns::is_fatal_warning(shown);
+    if text
+        .severity
+        .is_some_and(|level| level < LogSeverity::Error)
+    {
+        let is_fatal =
+            text.severity == Some(LogSeverity::Warning) && patterns::is_fatal_warning(shown);
         return is_fatal.then_some(Strength::Logged);
     }
     let by_level = match text.severity {
@@ -235,7 +247,8 @@ fn strength(text: &LogText<'_>, shown: &str) -> Option<Strength> {
     };
     let by_exception = || {
         let found = EXCEPTION.find(text.body)?;
-        let is_start = text.body[..found.end()].trim_start().len() == found.as_str().trim_start().len();
+        let is_start =
+            text.body[..found.end()].trim_start().len() == found.as_str().trim_start().len();
         Some(if is_start {
             Strength::Logged
         } else {

@@ -3,7 +3,6 @@ use super::*;
 mod endings;
 mod mutations;
 
-
 fn first(lines: &[&str]) -> Option<String> {
     let mut scan = LogScan::default();
     lines.iter().for_each(|line| scan.take(None, line));

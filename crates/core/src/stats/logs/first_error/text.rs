@@ -56,8 +56,8 @@ const SOURCES: &str = any_of!(
     // torch (excepthook of ranks), torchrun --tee (`[default3]:`), torchelastic's `[3]:`.
     r"\[[a-z]*[0-9]+\]: ?",
     // vLLM (`vllm/utils/system_utils.py`), Ray (`ray/_private/worker.py`), raylet, autoscaler.
-    r"\([A-Za-z_][^()=]{0,60} ?(?:pid|rank|ip|actor_id)=[^()]{0,120}\)(?: \[repeated[^\]]*\])? ?",
-    r"\((?:raylet|autoscaler|gcs_server)[^()]{0,80}\) ?",
+    r"\([A-Za-z_][^()=]* ?(?:pid|rank|ip|actor_id)=[^()]*\)(?: \[repeated[^\]]*\])? ?",
+    r"\((?:raylet|autoscaler|gcs_server)[^()]*\) ?",
     // srun --label, mpirun --tag-output, Horovod.
     r"[0-9]{1,5}: ",
     r"\[[0-9]+(?:,[0-9]+)?\]<std(?:out|err|diag)>: ?",
@@ -65,7 +65,7 @@ const SOURCES: &str = any_of!(
     r"\[[0-9]{1,5}\] ",
     // pdsh of DeepSpeed, dask, the pods of Kubeflow.
     r"(?:[0-9]{1,3}\.){3}[0-9]{1,3}: ",
-    r"(?:worker|node|master|launcher|host|gpu)[\w.-]*[0-9]: ",
+    r"(?:worker|node|master|launcher|host|gpu)[A-Za-z0-9_.-]*[0-9]: ",
     // kubectl logs --prefix, docker compose.
     r"\[pod/[^\]]+\] ",
     r"[a-z][a-z0-9_.-]*[0-9] +\| ",
@@ -74,21 +74,21 @@ const SOURCES: &str = any_of!(
 /// Prefixes with a severity, in the group `level`.
 const LEVELS: &str = any_of!(
     // glog and klog, c10 (`c10/util/Logging.cpp`: `[E1003 18:37:01.8 ProcessGroupNCCL.cpp:1664] `).
-    r"\[?(?P<glog>[IWEF])[0-9]{0,4} (?:[0-9:.]+ +)?(?:[0-9]+ +)?[\w./<>-]+:[0-9]+\] ?",
+    r"\[?(?P<glog>[IWEF])[0-9]{0,4} (?:[0-9:.]+ +)?(?:[0-9]+ +)?[A-Za-z0-9_./<>-]+:[0-9]+\] ?",
     r"\[(?P<letter>[IWEF]) ",
     // TensorFlow: `: E external/local_xla/...cc:9261] `.
-    r": (?P<tensorflow>[IWEF]) [\w./-]+:[0-9]+\] ?",
+    r": (?P<tensorflow>[IWEF]) [A-Za-z0-9_./-]+:[0-9]+\] ?",
     // TensorRT-LLM (`tensorrt_llm/logger.py`, `cpp/tensorrt_llm/common/logger.h`), TensorRT.
     r"\[TensorRT-LLM\]\[(?P<tensorrt>[A-Z]+)\] ?",
     r"\[(?:TRT-LLM|TRT)\] (?:\[RANK [0-9]+\] )?\[(?P<trt>[IWEFV])\] ?",
     // Hugging Face (`transformers/utils/logging.py`).
-    r"\[(?P<transformers>[A-Z]+)\|[^\]]{1,80}\](?: [0-9-]+ [0-9:,]+ >>)? ?",
+    r"\[(?P<transformers>[A-Z]+)\|[^\]]+\](?: [0-9-]+ [0-9:,]+ >>)? ?",
     // Hydra: `[2024-01-01 10:00:00,123][train][ERROR] - `.
-    r"\[[\w.]{1,60}\]\[(?P<hydra>[A-Z]+)\] - ",
+    r"\[[A-Za-z0-9_.]+\]\[(?P<hydra>[A-Z]+)\] - ",
     // Python's `logging.basicConfig`: `ERROR:root:`.
-    r"(?P<python>TRACE|DEBUG|INFO|WARNING|ERROR|CRITICAL):[\w.-]{1,80}:",
+    r"(?P<python>TRACE|DEBUG|INFO|WARNING|ERROR|CRITICAL):[A-Za-z0-9_.-]+:",
     // Python's usual format: ` - name - ERROR - `.
-    r"-? ?[\w.]{1,80} - (?P<named>TRACE|DEBUG|INFO|WARNING|ERROR|CRITICAL|FATAL) - ",
+    r"-? ?[A-Za-z0-9_.]+ - (?P<named>TRACE|DEBUG|INFO|WARNING|ERROR|CRITICAL|FATAL) - ",
     // A level on its own: uvicorn, vLLM, Ray, log4j, loguru (`| ERROR    | `), hclog (`[ERROR]`).
     r"[\[(<|-]? ?(?P<level>TRACE|DEBUG|INFO|NOTICE|SUCCESS|WARN|WARNING|ERROR|ERR|SEVERE|CRITICAL|FATAL)(?: *[\])>|]|:| -|$|\b) ?",
     r"[\[<](?P<lower>trace|debug|info|notice|warn|warning|error|critical|fatal)[\]>] ?",
@@ -101,11 +101,11 @@ const DECORATIONS: &str = any_of!(
     r"[\[(]?[0-9]{2,4}/[0-9]{2}/[0-9]{2,4}[ -][0-9]{2}:[0-9]{2}:[0-9]{2}(?:[.,][0-9]+)?[\])]?(?: -| )? ?",
     r"[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]+)? ?",
     r"\[?[0-9]{2}:[0-9]{2}:[0-9]{2}(?:[.,][0-9]+)?\]? ",
-    r"\[[\w./<>-]+\.(?:py|cpp|cc|cu|h|go|rs|c):[0-9]+(?::\w+)?\] ?",
-    r"\[?[\w./-]+\.(?:py|cpp|cc|cu|h|go|rs|c):[0-9]+\](?: ?)",
-    r"[\w./-]+\.py:[0-9]+ -- ",
-    r"[\w.]+:[\w<>.]+:[0-9]+ - ",
-    r"\[(?:PG|Rank|PG ID|rank) [^\]]{0,80}\] ?",
+    r"\[[A-Za-z0-9_./<>-]+\.(?:py|cpp|cc|cu|h|go|rs|c):[0-9]+(?::[A-Za-z0-9_]+)?\] ?",
+    r"\[?[A-Za-z0-9_./-]+\.(?:py|cpp|cc|cu|h|go|rs|c):[0-9]+\](?: ?)",
+    r"[A-Za-z0-9_./-]+\.py:[0-9]+ -- ",
+    r"[A-Za-z0-9_.]+:[A-Za-z0-9_<>.]+:[0-9]+ - ",
+    r"\[(?:PG|Rank|PG ID|rank) [^\]]*\] ?",
     r"-{1,2} ",
     r"\| ",
 );
@@ -193,11 +193,6 @@ impl<'a> LogText<'a> {
             body,
             is_rank,
         }
-    }
-
-    /// Returns the number of spaces before the text.
-    pub(super) fn indent(&self) -> usize {
-        self.body.len() - self.body.trim_start().len()
     }
 }
 

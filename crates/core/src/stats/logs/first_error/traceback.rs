@@ -94,19 +94,27 @@ pub(super) struct Tracebacks {
     is_ignored_next: bool,
     is_process_next: bool,
     is_thread_next: bool,
-    /// Whether the newest line belongs to a traceback without its exception.
-    is_truncated: bool,
+    /// Number of lines of loggers that may still follow a traceback that the end of the log cuts
+    /// off. 0 if the newest traceback is complete.
+    truncated: u32,
 }
 
 impl Tracebacks {
     pub(super) fn take(&mut self, text: &LogText<'_>) -> TracebackLine {
         let body = text.body.trim_end();
         if body.contains(HEADER) && self.start(text, body) {
-            self.is_truncated = true;
+            self.truncated = MAX_STRAY;
             return TracebackLine::Inside;
         }
         let line = self.next(text, body);
-        self.is_truncated = line == TracebackLine::Inside && self.has_frames(&text.source);
+        let is_logged = text
+            .severity
+            .is_some_and(|level| level < LogSeverity::Error);
+        self.truncated = match line {
+            TracebackLine::Inside if self.has_frames(&text.source) => MAX_STRAY,
+            TracebackLine::Outside if is_logged => self.truncated.saturating_sub(1),
+            _ => 0,
+        };
         if line == TracebackLine::Outside {
             self.is_ignored_next = IGNORED.iter().any(|start| body.contains(start));
             self.is_process_next = body.ends_with(':') && PROCESS.is_match(body);
@@ -117,7 +125,7 @@ impl Tracebacks {
 
     /// Returns whether the log ends within a traceback.
     pub(super) fn is_truncated(&self) -> bool {
-        self.is_truncated
+        self.truncated > 0
     }
 
     /// The first exception of the chain that the process is in.
@@ -150,7 +158,9 @@ impl Tracebacks {
         let chained = known.filter(|open| open.phase == TracebackPhase::Chained);
         let group = known.filter(|open| open.is_group && is_group);
         let inherited = group.or(chained);
-        let quiet = text.severity.is_some_and(|level| level < LogSeverity::Error);
+        let quiet = text
+            .severity
+            .is_some_and(|level| level < LogSeverity::Error);
         let opened = OpenTraceback {
             phase: TracebackPhase::Frames,
             indent,
@@ -161,13 +171,19 @@ impl Tracebacks {
                 || group.is_some_and(|open| open.is_uncaught),
             is_exit: group.is_some_and(|open| open.is_exit),
             is_thread: self.is_thread_next,
-            is_ignored: self.is_ignored_next || quiet || inherited.is_some_and(|open| open.is_ignored),
+            is_ignored: self.is_ignored_next
+                || quiet
+                || inherited.is_some_and(|open| open.is_ignored),
             is_group,
             severity: text.severity,
             chain: chained.map_or(0, |open| open.chain + 1),
             root: chained.and_then(|open| open.root.clone()),
         };
-        (self.is_ignored_next, self.is_process_next, self.is_thread_next) = (false, false, false);
+        (
+            self.is_ignored_next,
+            self.is_process_next,
+            self.is_thread_next,
+        ) = (false, false, false);
         if self.open.len() >= MAX_SOURCES {
             self.open.clear();
         }
@@ -184,9 +200,9 @@ impl Tracebacks {
             if margin.starts_with("+-") {
                 return TracebackLine::Inside;
             }
-            margin.strip_prefix('|').map_or(body, |rest| {
-                rest.strip_prefix(' ').unwrap_or(rest)
-            })
+            margin
+                .strip_prefix('|')
+                .map_or(body, |rest| rest.strip_prefix(' ').unwrap_or(rest))
         } else {
             body
         };
@@ -215,7 +231,9 @@ impl Tracebacks {
             return TracebackLine::Inside;
         }
         let is_logged_apart = text.severity != open.severity
-            && text.severity.is_some_and(|level| level < LogSeverity::Error);
+            && text
+                .severity
+                .is_some_and(|level| level < LogSeverity::Error);
         let is_exception = EXCEPTION.is_match(trimmed) && !VALUE.is_match(trimmed);
         if is_exception && !is_logged_apart {
             (open.phase, open.stray) = (TracebackPhase::Stated, 0);

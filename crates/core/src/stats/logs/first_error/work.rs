@@ -66,12 +66,18 @@ const NEUTRAL: &[&str] = &[
 
 fn set(patterns: &[&str]) -> RegexSet {
     let mut builder = RegexSetBuilder::new(patterns);
-    builder.unicode(false).build().expect("the words are tested")
+    builder
+        .unicode(false)
+        .build()
+        .expect("the words are tested")
 }
 
 fn regex(pattern: &str) -> Regex {
     let mut builder = regex::bytes::RegexBuilder::new(pattern);
-    builder.unicode(false).build().expect("the words are tested")
+    builder
+        .unicode(false)
+        .build()
+        .expect("the words are tested")
 }
 
 static STEPS: LazyLock<RegexSet> = LazyLock::new(|| set(STEP));
@@ -173,7 +179,10 @@ mod tests {
     fn steps_differ_from_other_lines() {
         for (line, expected) in [
             ("step 100/2000 loss 2.31", Activity::Step),
-            ("[2026-01-01 10:00:00] iteration   10/  500 | lm loss: 2.3E+00 |", Activity::Step),
+            (
+                "[2026-01-01 10:00:00] iteration   10/  500 | lm loss: 2.3E+00 |",
+                Activity::Step,
+            ),
             ("{'loss': 0.69, 'learning_rate': 5e-05}", Activity::Step),
             ("Epoch 3: validation 0.02", Activity::Step),
             (
@@ -184,7 +193,10 @@ mod tests {
             ("training stopped at step 100", Activity::Ordinary),
             ("loading shard 812", Activity::Ordinary),
             ("frame #3: c10::Error::Error()", Activity::Neutral),
-            ("[default] Worker group FAILED. 3/3 attempts left; will restart worker group", Activity::Restart),
+            (
+                "[default] Worker group FAILED. 3/3 attempts left; will restart worker group",
+                Activity::Restart,
+            ),
             ("falling back to sdpa", Activity::Handled),
         ] {
             let found = ProgressBars::default().activity(&LogText::parse(line));

@@ -6,14 +6,20 @@ use crate::stats::logs::first_error::candidates::Strength::{Cause, Logged, Marke
 pub(super) const PATTERNS: &[ErrorPattern] = &[
     // Rust (`library/std/src/panicking.rs`).
     (r"^thread '[^']*'(?: \([0-9]+\))? panicked at ", Cause),
-    (r"^thread '[^']*'.* has overflowed its stack|^memory allocation of [0-9]+ bytes failed", Cause),
+    (
+        r"^thread '[^']*'.* has overflowed its stack|^memory allocation of [0-9]+ bytes failed",
+        Cause,
+    ),
     // Go (`src/runtime/panic.go`).
     (r"^panic: |^fatal error: |^runtime: out of memory", Cause),
     (r"^SIG(?:SEGV|BUS|ABRT|FPE|ILL): ", Cause),
     // Java (`java.lang.ThreadGroup`): the root is the last cause.
     (r#"^Exception in thread "[^"]*" "#, Logged),
     (r"^(?:[a-z]\w*\.)+[A-Z]\w*(?:Exception|Error)\b", Logged),
-    (r"^# A fatal error has been detected by the Java Runtime Environment", Cause),
+    (
+        r"^# A fatal error has been detected by the Java Runtime Environment",
+        Cause,
+    ),
     (r"^#\s+SIG(?:SEGV|BUS|ILL) \(0x", Cause),
     // Node.js (`lib/internal/errors.js`, V8).
     (r"^Uncaught |^(?:node:internal/|internal/).*\n?$", Marked),
@@ -24,7 +30,10 @@ pub(super) const PATTERNS: &[ErrorPattern] = &[
     (r"^LoadError: |^TaskFailedException\b", Logged),
     // `clap`, LLVM, compilers and other programs.
     (r"^error(?:\[E[0-9]+\])?: ", Logged),
-    (r"^[\w./-]+: (?:fatal )?error: ", Logged),
+    (
+        r"^[\w./-]+(?:\([0-9]+\)|(?::[0-9]+)*): (?:fatal )?error: |^nvcc (?:fatal|error) +: ",
+        Logged,
+    ),
     (r"^(?:[\w./-]+: )?(?i:fatal): ", Marked),
     (r"^flag provided but not defined: ", Logged),
     (r"^(?:Lua|lua|luajit): .*:[0-9]+: ", Logged),

@@ -40,12 +40,15 @@ const START: &[&str] = &[
 ];
 
 fn expand(line: &str, lines: &mut Vec<String>) {
-    let words = line.strip_prefix('{').and_then(|rest| rest.strip_suffix('}'));
-    let Some((kind, count)) = words.and_then(|words| words.split_once(' ')) else {
+    let words = line
+        .strip_prefix('{')
+        .and_then(|rest| rest.strip_suffix('}'));
+    let words = words.and_then(|words| words.split_once(' '));
+    let parsed = words.and_then(|(kind, count)| Some((kind, count.parse::<usize>().ok()?)));
+    let Some((kind, count)) = parsed else {
         lines.push(line.replace("\\e", "\u{1b}").replace("\\r", "\r"));
         return;
     };
-    let count: usize = count.parse().unwrap();
     let line = |index: usize| match kind {
         "steps" => format!("step {index}/99999 loss 2.31 lr 0.0001"),
         "start" => START[index % START.len()].to_owned(),
@@ -78,7 +81,9 @@ pub(super) fn endings() -> Vec<LogEnding> {
 pub(super) fn verdict<'a>(lines: impl IntoIterator<Item = &'a str>) -> Option<String> {
     let mut scan = LogScan::default();
     lines.into_iter().for_each(|line| scan.take(None, line));
-    scan.finish().error.map(|error| error.line.trim().to_owned())
+    scan.finish()
+        .error
+        .map(|error| error.line.trim().to_owned())
 }
 
 #[test]
@@ -89,7 +94,10 @@ fn error_that_ended_the_program_is_found() {
     for ending in &all {
         let found = verdict(ending.lines.iter().map(String::as_str));
         if found != ending.expected {
-            wrong.push(format!("{}: {found:?}, not {:?}", ending.name, ending.expected));
+            wrong.push(format!(
+                "{}: {found:?}, not {:?}",
+                ending.name, ending.expected
+            ));
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
@@ -109,7 +117,10 @@ fn error_is_found_after_thousands_of_lines() {
         let lines = before.iter().chain(&ending.lines);
         let found = verdict(lines.map(String::as_str));
         if found != ending.expected {
-            wrong.push(format!("{}: {found:?}, not {:?}", ending.name, ending.expected));
+            wrong.push(format!(
+                "{}: {found:?}, not {:?}",
+                ending.name, ending.expected
+            ));
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
