@@ -49,11 +49,11 @@ impl Strength {
     }
 
     /// Number of steps after which the program has certainly survived the error. Another rank may
-    /// log one more step after an uncaught exception.
+    /// log one more step after an exception, and a summary of the run may look like one.
     const fn steps(self) -> u32 {
         match self {
-            Self::Cause | Self::Killed => 2,
-            _ => 1,
+            Self::Marked | Self::LastLine => 1,
+            _ => 2,
         }
     }
 }
@@ -80,7 +80,7 @@ const EXIT_BUFFER: usize = 8192;
 const EXIT_SECONDS: i64 = 1;
 
 /// An uncaught exception, and the output after it, which may be older than the exception.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct ExitOutput {
     error: LogError,
     at: Timestamp,
@@ -88,7 +88,7 @@ struct ExitOutput {
 }
 
 /// The lines that may state why the program ended.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Candidates {
     by_strength: [Option<Candidate>; COUNT],
     exit: Option<ExitOutput>,
@@ -109,7 +109,7 @@ impl Candidates {
             // The program survived these: between them and this error it did other things.
             for weak in [Strength::Logged, Strength::Marked, Strength::LastLine] {
                 let slot = &mut self.by_strength[weak as usize];
-                slot.take_if(|known| known.since > weak.gap());
+                slot.take_if(|known| known.since > weak.gap() || known.steps > 0);
             }
         }
         let slot = &mut self.by_strength[strength as usize];
@@ -196,6 +196,18 @@ impl Candidates {
                 let line = &known.error.line;
                 line.contains("local_rank: ") || line.contains("ChildFailedError")
             });
+        }
+    }
+
+    /// Prefers a warning of NCCL to the exception that it led to, which does not say why. `error` is
+    /// the exception.
+    pub(super) fn promote_warning(&mut self, is_exit: bool, error: &LogError) {
+        let known = self.by_strength[Strength::Logged as usize].as_ref();
+        let known = known.filter(|known| {
+            known.since <= Strength::Logged.gap() && known.error.line.contains("NCCL WARN")
+        });
+        if let Some(warning) = known.map(|known| known.error.clone()) {
+            self.add(error.strength, is_exit, || warning);
         }
     }
 

@@ -38,6 +38,13 @@ const CLOCK_SKEW: i64 = 60;
 /// checkpoint.
 const SAVED: &str = r"(?i)\bsav(?:ed|ing)\b.{0,60}\bcheckpoint|\bcheckpoint\b.{0,60}\b(?:saved|written)\b|\bwrote checkpoint\b";
 
+/// Exceptions of NCCL and RCCL that only say that there was an error.
+const UNHANDLED: [&str; 3] = [
+    "unhandled system error",
+    "unhandled cuda error",
+    "unhandled hip error",
+];
+
 static CHECKPOINT: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(SAVED).expect("the words are tested"));
 /// Prefix that torchrun writes before each line of a rank.
@@ -71,7 +78,7 @@ impl LogError {
 }
 
 /// Scans a log line by line.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct LogScan {
     before: VecDeque<String>,
     tracebacks: Tracebacks,
@@ -201,6 +208,9 @@ impl LogScan {
             before: self.before.iter().cloned().collect(),
             strength,
         };
+        if UNHANDLED.iter().any(|words| text.body.contains(words)) {
+            self.candidates.promote_warning(is_exit, &error);
+        }
         let Some(root) = self.tracebacks.root(&text.source) else {
             return;
         };

@@ -10,7 +10,7 @@ const LINES: u32 = 9;
 const SIGNALS: [&str; 5] = ["-4 ", "-7 ", "-8 ", "-9 ", "-11 "];
 
 /// The part of the summary about the rank that failed first.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct RootCause {
     /// Lines of the summary that are left, 0 outside of it.
     left: u32,

@@ -123,3 +123,50 @@ fn last_checkpoint_wins() {
         (Some(time(30)), Some(time(40)))
     );
 }
+
+/// Python writes what its output still holds at the exit, after the traceback on standard error.
+#[test]
+fn output_that_python_writes_at_its_exit_is_not_work() {
+    let time = |millis: i64| Timestamp::from_millisecond(1_000_000 + millis).unwrap();
+    let scan = |lines_after: i64, pause: i64, frame: &str| {
+        let mut scan = LogScan::default();
+        scan.take(Some(time(0)), "Traceback (most recent call last):");
+        scan.take(
+            Some(time(0)),
+            &format!("  File \"/train.py\", line 3, in {frame}"),
+        );
+        scan.take(Some(time(0)), "ValueError: bad shard");
+        for step in 0..lines_after {
+            scan.take(
+                Some(time(10 + pause * step)),
+                &format!("step {step} loss 2.5"),
+            );
+        }
+        scan.finish().error.map(|error| error.line)
+    };
+    assert_eq!(
+        scan(100, 0, "<module>"),
+        Some("ValueError: bad shard".to_owned())
+    );
+    assert_eq!(scan(100, 0, "handler"), None);
+    assert_eq!(scan(100, 1000, "<module>"), None);
+    assert_eq!(scan(2000, 0, "<module>"), None);
+}
+
+/// A rank that only lost its peer, or its launcher, may be ahead by its clock.
+#[test]
+fn cause_wins_over_its_consequences_elsewhere() {
+    let error = |second: i64, lines: &[&str]| {
+        let mut scan = LogScan::default();
+        let at = Timestamp::from_second(second).unwrap();
+        lines.iter().for_each(|line| scan.take(Some(at), line));
+        scan.finish().error.unwrap()
+    };
+    let lost = error(100, &["ConnectionResetError: peer 3 is gone"]);
+    let killed = error(101, &["Killed"]);
+    let cause = |second| error(second, &["ValueError: bad shard 812"]);
+    assert_eq!(earliest(&[lost.clone(), cause(130)]), Some((1, 0)));
+    assert_eq!(earliest(&[killed, cause(130), cause(140)]), Some((1, 1)));
+    // A minute later, it is a different failure.
+    assert_eq!(earliest(&[lost, cause(300)]), Some((0, 0)));
+}

@@ -88,7 +88,7 @@ struct OpenTraceback {
 }
 
 /// The tracebacks that are open, by the prefix of their process.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Tracebacks {
     open: HashMap<String, OpenTraceback>,
     is_ignored_next: bool,

@@ -37,7 +37,7 @@ const STEP: &[&str] = &[
 ];
 
 /// Lines with a step that describe its end.
-const NO_STEP: &str = r"(?i)fail|error|abort|exception|crash|interrupt|terminat|kill|stopp|exiting|resum|\bsav(?:ed|ing)\b|checkpoint|\blast\b";
+const NO_STEP: &str = r"(?i)fail|error|abort|exception|crash|interrupt|terminat|kill|stopp|exiting|resum|\bsav(?:ed|ing)\b|checkpoint|\b(?:last|best|final|summary)\b|\x22(?:GET|HEAD) /(?:metrics|healthz?|readyz?|livez?|ping|v2/health/\S+)[ ?]|throughput: 0\.0 tokens/s, Avg generation throughput: 0\.0 ";
 
 const RESTART: &[&str] = &[
     // `torch/distributed/elastic/agent/server/api.py`
@@ -52,6 +52,8 @@ const HANDLED: &str = r"(?i)\bfall(?:s|ing)? ?back|\bfallback\b|\bwill be (?:ign
 const NEUTRAL: &[&str] = &[
     r"^\s|^$",
     r"^[=\-*#~_]{4,}",
+    // `set -x`, and what wrappers print about an exit code.
+    r"^\++ |^exit(?:ed)? (?:status|code|with)",
     r"^wandb: |^mlflow: ",
     // Stack traces of C++ (c10, glog, NCCL), Go and gdb.
     r"^frame #[0-9]+|^#[0-9]+ |^@ +0x|\[0x[0-9a-f]+\]$|^Exception raised from |^goroutine [0-9]+|^Stack trace|^Backtrace",
@@ -99,7 +101,7 @@ const MAX_BARS: usize = 16;
 
 /// The progress bars of a log. A bar counts as work only if it advances, because tqdm draws the
 /// last state again when an exception leaves its loop.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct ProgressBars {
     /// Size and position of each bar, the newest last.
     bars: Vec<(String, f64)>,

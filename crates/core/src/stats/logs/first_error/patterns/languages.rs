@@ -37,5 +37,14 @@ pub(super) const PATTERNS: &[ErrorPattern] = &[
     (r"^(?:[\w./-]+: )?(?i:fatal): ", Marked),
     (r"^flag provided but not defined: ", Logged),
     (r"^(?:Lua|lua|luajit): .*:[0-9]+: ", Logged),
-    (r"^Uncaught exception|^Unhandled exception", Marked),
+    (r"^Unhandled exception[.:]|^Uncaught exception", Logged),
+    // Fortran (gfortran, Intel), MATLAB, Ruby, apt.
+    (
+        r"^Fortran runtime error: |^forrtl: (?:severe|error)|^Program received signal SIG",
+        Logged,
+    ),
+    (
+        r"^Error using |^\S+\.rb:[0-9]+:in .*\([A-Z]\w+\)$|^E: [A-Z]",
+        Logged,
+    ),
 ];

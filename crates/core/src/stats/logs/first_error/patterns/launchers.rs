@@ -149,12 +149,14 @@ pub(super) const PATTERNS: &[ErrorPattern] = &[
     (r"^make(?:\[[0-9]+\])?: \*\*\* .*Error [0-9]+", Summary),
     (r"^npm (?:ERR!|error) ", Summary),
     (
-        r"(?i)^(?:\S+ )?(?:process|command|subprocess|script|worker|child).{0,80}(?:exited|failed|returned|terminated) with (?:non-?zero )?(?:exit )?(?:code|status)",
+        r"(?i)^(?:\S+ )?(?:process|command|subprocess|script|worker|child).{0,80}(?:exited|failed|returned|terminated) with (?:non-?zero )?(?:exit )?(?:code|status)[: =]*-?[1-9]",
         Summary,
     ),
     (r"^Error executing job with overrides", Summary),
+    // Horovod (`horovod/common/exceptions.py`, `horovod/runner/gloo_run.py`).
+    (r"\bHorovodInternalError\b|Horovod has been shut down", Lost),
     (
-        r"^(?:Aborting|Exiting|Shutting down|Terminating|Cleaning up)\b",
+        r"^Process [0-9]+ exit with status code [1-9]|^Terminating remaining workers",
         Summary,
     ),
 ];

@@ -29,6 +29,8 @@ pub(super) const PATTERNS: &[&str] = &[
     r"^Killing subprocess |closing signal SIG|Sending process [0-9]+ closing",
     // torch's client of the rendezvous tries again (`torch/csrc/distributed/c10d/socket.cpp`).
     r"The client socket (?:has failed|has timed out)|The IPv6 network addresses of .* cannot be retrieved",
+    // The end of a program, whatever its reason.
+    r"^(?:Aborting|Exiting|Shutting down|Terminating|Cleaning up)\b",
     // pip's conflicts of versions do not fail the installation.
     r"^(?:ERROR: )?pip's dependency resolver does not",
     r"torch\.cuda\.OutOfMemoryError.*(?:retry|cache flush)|pytorch allocator cache flushes",

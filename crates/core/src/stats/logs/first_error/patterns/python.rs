@@ -1,7 +1,9 @@
 //! Python's interpreter and the frameworks in it: torch, JAX, TensorFlow.
 
 use super::ErrorPattern;
-use crate::stats::logs::first_error::candidates::Strength::{Cause, Killed, Logged, Lost, Marked};
+use crate::stats::logs::first_error::candidates::Strength::{
+    Cause, Killed, Logged, Lost, Marked, Summary,
+};
 
 pub(super) const PATTERNS: &[ErrorPattern] = &[
     (r"^(?:[\w.]+\.)?KeyboardInterrupt\b", Lost),
@@ -27,6 +29,11 @@ pub(super) const PATTERNS: &[ErrorPattern] = &[
         Cause,
     ),
     (r"^[\w./-]+\.py: error: ", Cause),
+    // `torch/_utils.py`: the exception itself follows below `Original Traceback`.
+    (
+        r": Caught \w+ in (?:DataLoader worker process|pin memory thread|replica) ",
+        Summary,
+    ),
     // `torch/utils/data/_utils/signal_handling.py`
     (
         r"DataLoader worker \(pid\(?s?\)? .*(?:killed by signal|exited unexpectedly)",

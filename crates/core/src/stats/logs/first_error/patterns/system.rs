@@ -13,19 +13,26 @@ pub(super) const PATTERNS: &[ErrorPattern] = &[
     ),
     (r"\boom-kill:constraint=|invoked oom-killer: ", Cause),
     (r"\bNVRM: (?:Xid|GPU .*has fallen off the bus)", Cause),
+    // AMD's driver and runtime (`runtime/hsa-runtime/core/runtime/runtime.cpp`).
+    (r"Memory access fault by GPU node-[0-9]+", Cause),
+    (
+        r"\bHSA_STATUS_ERROR|amdgpu: GPU reset|\bhipError[A-Z]",
+        Logged,
+    ),
     (
         r"\buncorrectable ECC error\b|GPU has fallen off the bus|GPU is lost",
         Logged,
     ),
     // The shell's report of a signal (bash `jobs.c`, dash `jobs.c`).
     (
-        r"^(?:\S+: )?(?:line [0-9]+: |[0-9]+: )? *(?:[0-9]+ )?(?:Killed|Segmentation fault|Bus error|Illegal instruction|Floating point exception)(?: +\(core dumped\))?(?: .*)?$",
+        r"^(?:\S+: )?(?:[0-9]+: )?(?:Killed|Segmentation fault|Bus error|Illegal instruction|Floating point exception)(?: +\(core dumped\))?$",
         Killed,
     ),
     (
-        r"^\S+: line [0-9]+: +[0-9]+ (?:Killed|Segmentation fault|Bus error|Illegal instruction|Floating point exception)",
+        r"^(?:(?:\S+: )?line [0-9]+: +[0-9]+|\[[0-9]+\][+-]? ) *(?:Killed|Segmentation fault|Bus error|Illegal instruction|Floating point exception)",
         Killed,
     ),
+    (r"\bsegfault at [0-9a-f]+ ip [0-9a-f]+", Killed),
     (
         r"\b(?:Segmentation fault|Bus error|Illegal instruction|Floating point exception) \(core dumped\)",
         Killed,
@@ -77,7 +84,9 @@ pub(super) const PATTERNS: &[ErrorPattern] = &[
         r"^(?:cannot|could not|Cannot|Could not) allocate memory|: Cannot allocate memory",
         Logged,
     ),
+    (r"^(?:.{0,80}: )?[Oo]ut of memory\b", Logged),
     // The shell goes on after these.
+    (r"^curl: \([0-9]+\) ", LastLine),
     (r": (?:command )?not found$", LastLine),
     (
         r"^\S+: (?:line [0-9]+: |[0-9]+: )?.*(?:No such file or directory|Permission denied|Is a directory|Not a directory|unbound variable|bad substitution)$",
