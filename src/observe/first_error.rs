@@ -1,5 +1,5 @@
-//! Scans the logs of all ranks concurrently for the earliest error. Keeps only the error's line and
-//! the lines before it.
+//! Scans the logs of all ranks concurrently for the error that ended the rank that failed first. Keeps
+//! only the error's line and the lines before it.
 
 use jiff::Timestamp;
 

@@ -455,3 +455,42 @@ fn first_error_finds_the_rank_that_failed_first() {
         "{why}"
     );
 }
+
+/// Start-up messages and errors before more steps are not the cause. After the error, the launcher
+/// repeats it.
+#[test]
+fn first_error_is_the_one_that_ended_the_job() {
+    let scene = Scene::with_nodes("first-error-cause", 1);
+    scene.create(
+        "a",
+        "job: {name: NAME, retries: 0}\nresources: {pool: POOL, gpu: 1}\n\
+         environment: {image: busybox, command: [train], env: {SIM_SECONDS: 20, SIM_EXIT: 1}}",
+    );
+    scene.until("a", "running", None);
+    let pod = scene.pods("a")[0]["metadata"]["name"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    let mut log = cluster().pod_log("first-error-cause", &pod, "main");
+    log.say("gpu-1:211:302 [0] NCCL INFO NET/Plugin : Plugin load (libnccl-net.so) returned 2");
+    log.say("/entrypoint.sh: line 3: ldconfig: command not found");
+    log.say("Traceback (most recent call last):");
+    log.say("  File \"data.py\", line 3, in read");
+    log.say("OSError: shard 3 is missing");
+    (0..40).for_each(|step| log.say(&format!("step {step}/100 loss 2.5")));
+    log.say("[rank0]: Traceback (most recent call last):");
+    log.say("[rank0]:   File \"train.py\", line 7, in <module>");
+    log.say("[rank0]: ValueError: shard 812 is broken");
+    log.say("E0131 10:00:00.123456 12 torch/distributed/elastic/multiprocessing/api.py:874] failed (exitcode: 1) local_rank: 0 (pid: 42) of binary: /usr/bin/python");
+    let output = scene.gpuctl(&["logs", "a", "--first-error"]).ok().out;
+    assert!(
+        output.ends_with("> [rank0]: ValueError: shard 812 is broken\n"),
+        "{output}"
+    );
+    scene.until("a", "failed", None);
+    let why = scene.gpuctl(&["why", "a"]).ok().out;
+    assert!(
+        why.contains("[rank0]: ValueError: shard 812 is broken") && !why.contains("OSError"),
+        "{why}"
+    );
+}

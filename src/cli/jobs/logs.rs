@@ -52,8 +52,8 @@ pub(crate) struct Logs {
     /// Container to read instead of the job's own
     #[arg(short, long, value_name = "NAME")]
     pub container: Option<String>,
-    /// Print only the earliest error in any pod, with the 30 lines before it; reads the last 20,000
-    /// lines of each pod
+    /// Print only the error that ended the pod that failed first, with the 30 lines before it; reads
+    /// the last 20,000 lines of each pod
     #[arg(long, conflicts_with_all = ["follow", "grep", "tail", "timestamps", "raw"])]
     pub first_error: bool,
     /// Prefix each line with its timestamp

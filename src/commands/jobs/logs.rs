@@ -255,7 +255,7 @@ async fn print_first_error(
         .map(|first| FirstErrorLine::new(&first.pod, &first.error, first.same, first.others));
     if line.is_none() {
         context.terminal.report(&format!(
-            "no line in the logs of {} looks like an error",
+            "no line in the logs of {} states an error that ended it",
             text::count(findings.read as u64, "pod")
         ));
     }

@@ -16,7 +16,7 @@ pub struct FirstErrorItem<'a> {
     /// Number of pods whose logs were read, out of `pods`.
     pub pods_read: usize,
     pub pods: usize,
-    /// `null` when no line looks like an error.
+    /// `null` when no line states an error that ended a pod.
     pub first: Option<FirstErrorLine<'a>>,
 }
 

@@ -1,0 +1,269 @@
+//! Keeps the lines that may state why a program ended, and drops those after which it went on.
+
+use jiff::Timestamp;
+
+use super::LogError;
+
+/// How much a line proves, the strongest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub enum Strength {
+    /// The program cannot go on: an uncaught exception, a panic, a watchdog.
+    Cause,
+    /// An exception that was logged. Perhaps it was handled.
+    #[default]
+    Logged,
+    /// A signal ended the process. It is the cause only if the program said nothing itself.
+    Killed,
+    /// An error of a shell, which goes on after it. Counts as the last line only.
+    LastLine,
+    /// A line that only its severity marks as an error.
+    Marked,
+    /// The consequence of an error elsewhere, such as a lost connection.
+    Lost,
+    /// A launcher's line about a process that failed, or a header before the error itself.
+    Summary,
+}
+
+const COUNT: usize = Strength::Summary as usize + 1;
+
+impl Strength {
+    /// Maximum number of ordinary lines between two errors of one failure. The first of them
+    /// counts, because the others follow from it.
+    const fn gap(self) -> u32 {
+        match self {
+            Self::Cause => 100,
+            Self::Logged | Self::Killed | Self::Lost | Self::Summary => 20,
+            Self::LastLine | Self::Marked => 10,
+        }
+    }
+
+    /// Maximum number of ordinary lines between an error and the end that it caused. A program
+    /// that logs more has survived it.
+    const fn reach(self) -> u32 {
+        match self {
+            Self::Cause => 1000,
+            Self::Logged | Self::Killed | Self::Lost | Self::Summary => 200,
+            Self::Marked => 50,
+            Self::LastLine => 2,
+        }
+    }
+
+    /// Number of steps after which the program has certainly survived the error. Another rank may
+    /// log one more step after an exception, and a summary of the run may look like one.
+    const fn steps(self) -> u32 {
+        match self {
+            Self::Marked | Self::LastLine => 1,
+            _ => 2,
+        }
+    }
+}
+
+/// The first error of the latest failure with one strength.
+#[derive(Clone, Debug)]
+struct Candidate {
+    error: LogError,
+    /// Position among all candidates.
+    order: u64,
+    /// Ordinary lines after the last error of this failure.
+    since: u32,
+    /// Lines of any kind after the last error of this failure.
+    age: u32,
+    steps: u32,
+    /// Whether Python's top level raised it, so the interpreter exits.
+    is_exit: bool,
+}
+
+/// Size of the buffer that Python writes at its exit, after the traceback, if its output is a pipe
+/// (`io.DEFAULT_BUFFER_SIZE`).
+const EXIT_BUFFER: usize = 8192;
+/// Maximum time between a traceback and the buffer that Python writes at its exit, in seconds.
+const EXIT_SECONDS: i64 = 1;
+
+/// An uncaught exception, and the output after it, which may be older than the exception.
+#[derive(Clone, Debug)]
+struct ExitOutput {
+    error: LogError,
+    at: Timestamp,
+    bytes: usize,
+}
+
+/// The lines that may state why the program ended.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Candidates {
+    by_strength: [Option<Candidate>; COUNT],
+    exit: Option<ExitOutput>,
+    count: u64,
+}
+
+impl Candidates {
+    /// Adds an error. `error` is called only if the error is the first of its failure.
+    pub(super) fn add(
+        &mut self,
+        strength: Strength,
+        is_exit: bool,
+        error: impl FnOnce() -> LogError,
+    ) {
+        self.exit = None;
+        self.count += 1;
+        if strength != Strength::Summary {
+            // The program survived these: between them and this error it did other things.
+            for weak in [Strength::Logged, Strength::Marked, Strength::LastLine] {
+                let slot = &mut self.by_strength[weak as usize];
+                slot.take_if(|known| known.since > weak.gap() || known.steps > 0);
+            }
+        }
+        let slot = &mut self.by_strength[strength as usize];
+        match slot {
+            Some(known) if known.since <= strength.gap() && known.steps == 0 => {
+                (known.since, known.age) = (0, 0);
+            }
+            _ => {
+                *slot = Some(Candidate {
+                    error: error(),
+                    order: self.count,
+                    since: 0,
+                    age: 0,
+                    steps: 0,
+                    is_exit,
+                });
+            }
+        }
+    }
+
+    /// Counts a line of any kind except an error.
+    pub(super) fn line(&mut self, at: Option<Timestamp>, length: usize) {
+        let known = self.by_strength.iter_mut().flatten();
+        known.for_each(|candidate| candidate.age = candidate.age.saturating_add(1));
+        self.exit.take_if(|exit| {
+            exit.bytes += length + 1;
+            let late = at.is_none_or(|at| at.as_second() - exit.at.as_second() > EXIT_SECONDS);
+            late || exit.bytes > EXIT_BUFFER
+        });
+    }
+
+    /// Counts an ordinary line. `is_logged` is true for lines with a severity below errors.
+    pub(super) fn ordinary(&mut self, is_logged: bool) {
+        for (index, slot) in self.by_strength.iter_mut().enumerate() {
+            let strength = STRENGTHS[index];
+            slot.take_if(|known| {
+                known.since += 1;
+                let ended = strength == Strength::LastLine && !is_logged;
+                ended || known.since > strength.reach()
+            });
+        }
+    }
+
+    /// Counts a step of a training, or other proof that the program works.
+    pub(super) fn step(&mut self, at: Option<Timestamp>, length: usize) {
+        for (index, slot) in self.by_strength.iter_mut().enumerate() {
+            let strength = STRENGTHS[index];
+            let dropped = slot.take_if(|known| {
+                known.steps += 1;
+                known.since += 1;
+                known.steps >= strength.steps()
+            });
+            let exit = dropped.filter(|known| known.is_exit);
+            if let Some(known) = exit
+                && let Some((start, end)) = known.error.at.zip(at)
+                && end.as_second() - start.as_second() <= EXIT_SECONDS
+            {
+                self.exit = Some(ExitOutput {
+                    error: known.error,
+                    at: start,
+                    bytes: length,
+                });
+            }
+        }
+    }
+
+    /// Drops everything: the program has started again.
+    pub(super) fn restart(&mut self) {
+        self.by_strength = Default::default();
+        self.exit = None;
+    }
+
+    /// Drops the errors of the last lines, because the program says that it goes on without them.
+    pub(super) fn handled(&mut self, lines: u32) {
+        for slot in &mut self.by_strength {
+            slot.take_if(|known| known.age < lines);
+        }
+    }
+
+    /// Drops the lines of torchrun, before its summary of the same failure.
+    pub(super) fn drop_launcher_lines(&mut self) {
+        for strength in [Strength::Killed, Strength::Summary] {
+            self.by_strength[strength as usize].take_if(|known| {
+                let line = &known.error.line;
+                line.contains("local_rank: ") || line.contains("ChildFailedError")
+            });
+        }
+    }
+
+    /// Prefers a warning of NCCL to the exception that it led to, which does not say why. `error` is
+    /// the exception.
+    pub(super) fn promote_warning(&mut self, is_exit: bool, error: &LogError) {
+        let known = self.by_strength[Strength::Logged as usize].as_ref();
+        let known = known.filter(|known| {
+            known.since <= Strength::Logged.gap() && known.error.line.contains("NCCL WARN")
+        });
+        if let Some(warning) = known.map(|known| known.error.clone()) {
+            self.add(error.strength, is_exit, || warning);
+        }
+    }
+
+    /// Replaces the line of a logged error by that of its cause. Returns whether there is one.
+    pub(super) fn replace_logged(&mut self, line: &str) -> bool {
+        let known = self.by_strength[Strength::Logged as usize].as_mut();
+        let known = known.filter(|known| known.since <= Strength::Logged.gap());
+        known
+            .map(|known| line.trim_end().clone_into(&mut known.error.line))
+            .is_some()
+    }
+
+    /// Returns whether an error with this strength is known.
+    pub(super) fn has(&self, strength: Strength) -> bool {
+        self.by_strength[strength as usize].is_some()
+    }
+
+    /// Returns the error that ended the program.
+    pub(super) fn verdict(mut self) -> Option<LogError> {
+        let steps = |slots: &[Option<Candidate>; COUNT], strength: Strength| {
+            slots[strength as usize].as_ref().map(|known| known.steps)
+        };
+        // A step followed the uncaught exception and preceded the logged one.
+        if steps(&self.by_strength, Strength::Cause) > Some(0)
+            && steps(&self.by_strength, Strength::Logged) == Some(0)
+        {
+            self.by_strength[Strength::Cause as usize] = None;
+        }
+        let order = |slots: &[Option<Candidate>; COUNT], strength: Strength| {
+            slots[strength as usize].as_ref().map(|known| known.order)
+        };
+        let (lost, marked) = (
+            order(&self.by_strength, Strength::Lost),
+            order(&self.by_strength, Strength::Marked),
+        );
+        if lost.zip(marked).is_some_and(|(lost, marked)| lost < marked) {
+            self.by_strength[Strength::Marked as usize] = None;
+        }
+        let mut slots = self.by_strength.into_iter().zip(STRENGTHS);
+        let best = slots.find_map(|(slot, strength)| {
+            let error = slot?.error;
+            Some(LogError { strength, ..error })
+        });
+        best.or(self.exit.map(|exit| LogError {
+            strength: Strength::Cause,
+            ..exit.error
+        }))
+    }
+}
+
+const STRENGTHS: [Strength; COUNT] = [
+    Strength::Cause,
+    Strength::Logged,
+    Strength::Killed,
+    Strength::LastLine,
+    Strength::Marked,
+    Strength::Lost,
+    Strength::Summary,
+];

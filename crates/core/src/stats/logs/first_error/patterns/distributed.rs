@@ -1,0 +1,93 @@
+//! Communication: c10d, NCCL, RCCL, gloo, UCX.
+
+use super::ErrorPattern;
+use crate::stats::logs::first_error::candidates::Strength::{Cause, Logged, Lost, Summary};
+
+pub(super) const PATTERNS: &[ErrorPattern] = &[
+    // `torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp`, versions 1.10 to 2.9.
+    (r"(?i)Watchdog caught collective operation timeout", Cause),
+    (
+        r"\bWork(?:NCCL|XCCL|HCCL)\(.*\) (?:ran for|timed out in blocking wait)",
+        Cause,
+    ),
+    (r"\bTimeout at (?:NCCL|collective) work: ", Cause),
+    (r"\bTimeout at collective: ", Cause),
+    (
+        r"(?:to dump the debug info|flight recorder dump signal|due to a collective timeout from)",
+        Lost,
+    ),
+    (
+        r"remote process exited or there was a network error|\bncclRemoteError\b",
+        Lost,
+    ),
+    (
+        r"Exception \(either an error or timeout\) detected by watchdog",
+        Logged,
+    ),
+    (
+        r"[Ww]atchdog thread terminated with exception: .*(?:CUDA|HIP|NCCL) error",
+        Cause,
+    ),
+    (r"[Ww]atchdog thread terminated with exception", Summary),
+    (
+        r"NCCL watchdog thread is stuck|[Hh]eartbeat monitor timed out",
+        Cause,
+    ),
+    (
+        r"Some NCCL operations have failed or timed out|we are taking the entire process down",
+        Summary,
+    ),
+    (r"Detected mismatch between collectives on ranks", Cause),
+    // `torch/distributed/distributed_c10d.py`, TCPStore.
+    (
+        r"\bDistStoreError\b|\bDistNetworkError: The server socket",
+        Cause,
+    ),
+    (r"\bDistNetworkError\b", Lost),
+    (
+        r"EADDRINUSE|errno: 98 - Address already in use|\[Errno 98\] Address already in use",
+        Cause,
+    ),
+    // gloo (`gloo/transport/tcp/pair.cc`).
+    (
+        r"gloo/transport/.*(?:Connection closed by peer|Connection reset by peer|Broken pipe)",
+        Lost,
+    ),
+    (r"gloo/transport/.*(?:Timed out|timed out)", Cause),
+    // Lost peers in any program.
+    (
+        r"^(?:[\w.]+\.)?(?:ConnectionResetError|BrokenPipeError|ConnectionAbortedError|EOFError)\b",
+        Lost,
+    ),
+    (
+        r"\bConnection reset by peer\b|\bConnection closed by (?:remote )?peer\b|\bBroken pipe\b",
+        Lost,
+    ),
+    // NCCL and RCCL through torch, cupy, JAX (`NCCLUtils.cpp`).
+    (r"\bDistBackendError\b", Cause),
+    (r"\bunhandled (?:system|cuda|hip) error\b", Logged),
+    (
+        r"\bnccl(?:System|UnhandledCuda|Internal|InvalidUsage|InvalidArgument)Error\b",
+        Logged,
+    ),
+    (r"\bR?NCCL (?i:error|failure)\b", Logged),
+    (r"\bnccl error\b|Test NCCL failure", Logged),
+    // UCX (`src/ucs/debug/debug.c`).
+    (
+        r"Caught signal (?:7|11) \((?:Bus error|Segmentation fault)",
+        Cause,
+    ),
+    (r"\bUCX +ERROR\b", Logged),
+];
+
+/// Warnings with which NCCL and RCCL report an error that ends the program
+/// (`src/include/socket.h`, `src/misc/ibvwrap.cc`, `src/transport/net_ib.cc`, `src/include/checks.h`).
+pub(super) const NCCL_WARNINGS: &[&str] = &[
+    r"NCCL WARN Call to \w+ failed",
+    r"NCCL WARN (?:Cuda|HIP|Hip) failure",
+    r"NCCL WARN .*(?:Got completion (?:from|with)|Timeout waiting for connection|returned .* exceeded)",
+    r"NCCL WARN (?:\S+ : )?(?:socket|\w*[Ss]ocket\w*:? )?.*(?:Connection refused|Connection reset|No route to host|Connection timed out)",
+    r"NCCL WARN Error while (?:creating|attaching).*shared memory|NCCL WARN .*No space left on device",
+    r"NCCL WARN (?:Mismatched|Duplicate GPU detected|Bootstrap : no socket interface)",
+    r"NCCL WARN .*(?:Invalid|invalid) (?:usage|argument|config)",
+];
