@@ -37,8 +37,10 @@ pub struct Text {
     pub job: Option<Vec<Condition>>,
     /// The end of the container's log.
     pub log: Option<String>,
-    /// The line of the log that names the error, or `None` if no line does.
-    pub error: Option<String>,
+    /// The lines of the log that name the error. Several are right for exceptions that follow from
+    /// each other. Empty if no line names it.
+    #[serde(default)]
+    pub errors: Vec<String>,
     /// Name of the file without its extension.
     #[serde(skip)]
     pub family: String,
@@ -203,7 +205,7 @@ impl Text {
             .iter_mut()
             .for_each(|event| replace(&mut event.message));
         self.log.iter_mut().for_each(replace);
-        self.error.iter_mut().for_each(replace);
+        self.errors.iter_mut().for_each(replace);
     }
 }
 

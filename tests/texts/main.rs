@@ -85,11 +85,10 @@ enum Outcome {
 fn outcome(text: &Text, verdict: &Verdict) -> Outcome {
     let is_named = !is_other(&verdict.cause);
     if text.log.is_some() {
-        let expected = text.error.as_deref().map(str::trim);
-        return match (expected, verdict.line.as_deref()) {
-            (Some(_), None) => Outcome::Other,
-            (Some(expected), Some(line)) if !is_same_line(expected, line) => Outcome::Wrong,
-            (None, Some(_)) => Outcome::Wrong,
+        let is_expected = |line: &str| text.errors.iter().any(|error| is_same_line(error, line));
+        return match verdict.line.as_deref() {
+            None if !text.errors.is_empty() => Outcome::Other,
+            Some(line) if !is_expected(line) => Outcome::Wrong,
             _ if is_named && words(&text.expect).contains(verdict.cause.as_str()) => Outcome::Right,
             _ if !is_named => Outcome::Other,
             _ => Outcome::Wrong,
@@ -194,7 +193,7 @@ fn scores() -> [Score; 2] {
                 text.id,
                 text.family,
                 text.expect,
-                text.error.as_deref().unwrap_or(""),
+                text.errors.join(" | "),
                 verdict.cause,
                 verdict.line.as_deref().unwrap_or("")
             );
@@ -246,7 +245,8 @@ fn texts_are_complete_and_unique() {
             "{}",
             text.id
         );
-        if let (Some(log), Some(error)) = (&text.log, &text.error) {
+        let log = text.log.as_deref().unwrap_or_default();
+        for error in &text.errors {
             let has_line = log.lines().any(|line| is_same_line(error, line));
             assert!(has_line, "{}: the log does not contain its error", text.id);
         }
