@@ -101,13 +101,14 @@ pub struct PodStatus {
     pub conditions: Vec<Condition>,
 }
 
-/// State of a container: waiting if it has no exit code.
+/// State of a container: waiting, unless it runs or has an exit code.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ContainerState {
     pub reason: String,
     pub message: String,
     pub exit: Option<i32>,
+    pub running: bool,
     pub restarts: u32,
     /// Exit code and reason of the previous run.
     pub last: Option<LastRun>,

@@ -285,6 +285,7 @@ fn pod_status(text: &Text, is_placed: bool) -> Value {
 
 fn container_state(text: &Text) -> Value {
     match &text.container {
+        Some(container) if container.running => json!({"running": {"startedAt": SEEN}}),
         Some(container) => match container.exit {
             Some(code) => json!({"terminated": {
                 "exitCode": code, "reason": container.reason, "message": container.message,
