@@ -77,7 +77,7 @@ fn verdict(item: &Value) -> Verdict {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Outcome {
     Right,
-    /// No cause is named. Counts as right only if no cause can be named.
+    /// The answer names no cause.
     Other,
     Wrong,
 }
