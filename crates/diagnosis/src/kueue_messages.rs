@@ -233,7 +233,7 @@ fn best_words(text: &str) -> Vec<&'static str> {
     words.dedup();
     // With time, quota becomes free, but no flavor changes its labels.
     let may_end = |word: &&'static str| distance(word) <= distance("queue-topology");
-    if words.first().is_some_and(|first| may_end(first)) {
+    if words.first().is_some_and(&may_end) {
         words.retain(|word| may_end(word));
     }
     words
