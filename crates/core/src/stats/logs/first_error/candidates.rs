@@ -1,4 +1,4 @@
-//! Keeps the lines that may state why a program ended, and drops those after which it went on.
+//! Keeps the lines that may state why a program ended, and drops the errors that it survived.
 
 use jiff::Timestamp;
 
@@ -7,14 +7,14 @@ use super::LogError;
 /// How much a line proves, the strongest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub enum Strength {
-    /// The program cannot go on: an uncaught exception, a panic, a watchdog.
+    /// An error that certainly ends its process: an uncaught exception, a panic, a watchdog.
     Cause,
     /// An exception that was logged. Perhaps it was handled.
     #[default]
     Logged,
     /// A signal ended the process. It is the cause only if the program said nothing itself.
     Killed,
-    /// An error of a shell, which goes on after it. Counts as the last line only.
+    /// An error of a shell, which continues with its next command. Counts as the last line only.
     LastLine,
     /// A line that only its severity marks as an error.
     Marked,
@@ -182,7 +182,7 @@ impl Candidates {
         self.exit = None;
     }
 
-    /// Drops the errors of the last lines, because the program says that it goes on without them.
+    /// Drops the errors of the last lines, because the program has handled them.
     pub(super) fn handled(&mut self, lines: u32) {
         for slot in &mut self.by_strength {
             slot.take_if(|known| known.age < lines);
@@ -199,8 +199,7 @@ impl Candidates {
         }
     }
 
-    /// Prefers a warning of NCCL to the exception that it led to, which does not say why. `error` is
-    /// the exception.
+    /// Prefers a warning of NCCL to its exception `error`, because the warning names the cause.
     pub(super) fn promote_warning(&mut self, is_exit: bool, error: &LogError) {
         let known = self.by_strength[Strength::Logged as usize].as_ref();
         let known = known.filter(|known| {

@@ -1,5 +1,5 @@
-//! Finds the error in a log that ended the program. Errors after which the program went on, start-up
-//! messages, and headers above the error itself are not it. Says nothing if no line qualifies.
+//! Finds the error in a log that ended the program. Ignores errors before more steps, start-up
+//! messages, and headers above the error itself. Returns `None` if no line qualifies.
 //!
 //! Of several ranks' errors, the earliest one counts, because the others often follow from it.
 
@@ -27,18 +27,18 @@ mod work;
 /// Number of lines to keep before the error.
 pub const BEFORE: usize = 30;
 
-/// Number of lines after an error in which the program can say that it goes on without what failed.
+/// Number of lines after an error in which a message such as "falling back" refers to it.
 const HANDLED_WITHIN: u32 = 4;
 
-/// An error of a process that only lost another one can precede the other's in the log by this time,
-/// because clocks of nodes differ, and because logs are buffered. In seconds.
+/// Maximum time by which a lost connection can precede its cause, in seconds. Clocks of nodes differ,
+/// and logs are buffered.
 const CLOCK_SKEW: i64 = 60;
 
 /// Pattern for messages of Hugging Face, Lightning, Megatron, DeepSpeed and NeMo about a saved
 /// checkpoint.
 const SAVED: &str = r"(?i)\bsav(?:ed|ing)\b.{0,60}\bcheckpoint|\bcheckpoint\b.{0,60}\b(?:saved|written)\b|\bwrote checkpoint\b";
 
-/// Exceptions of NCCL and RCCL that only say that there was an error.
+/// Messages of NCCL and RCCL without a cause.
 const UNHANDLED: [&str; 3] = [
     "unhandled system error",
     "unhandled cuda error",
@@ -64,7 +64,7 @@ pub struct LogError {
     pub line: String,
     /// Lines before the error, oldest first, including the frames of a traceback.
     pub before: Vec<String>,
-    /// How much the line proves about the end of its own process.
+    /// How strongly the line proves why its process ended.
     pub strength: Strength,
 }
 

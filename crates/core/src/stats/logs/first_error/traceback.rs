@@ -43,7 +43,7 @@ fn regex(pattern: &str) -> Regex {
     Regex::new(pattern).expect("the patterns are tested")
 }
 
-/// What a line is to the tracebacks.
+/// Role of a line in the tracebacks.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum TracebackLine {
     /// It does not belong to a traceback.
@@ -225,7 +225,8 @@ impl Tracebacks {
             open.stray += 1;
             return TracebackLine::Outside;
         }
-        let is_frame = indent > open.indent || trimmed.starts_with(['╭', '│', '╰', '>', '└', '├']);
+        let is_box = trimmed.starts_with(['╭', '│', '╰', '>', '└', '├']);
+        let is_frame = indent > open.indent || is_box;
         if is_frame {
             open.frame(trimmed);
             return TracebackLine::Inside;
@@ -257,8 +258,7 @@ impl Tracebacks {
 }
 
 impl OpenTraceback {
-    /// Reads where the outermost frame is: what runs there has no caller that could catch the
-    /// exception.
+    /// Reads a frame. The outermost one tells whether a caller could catch the exception.
     fn frame(&mut self, line: &str) {
         // rich draws a box: `│ /train.py:12 in <module>  │`.
         if self.frames == 0 && line.starts_with('│') && line.contains(" in ") {

@@ -14,7 +14,7 @@ pub(super) enum Activity {
     Step,
     /// The launcher starts the program again.
     Restart,
-    /// The program goes on without what failed.
+    /// A fallback or a retry: the error before it was handled.
     Handled,
     /// A part of a longer message, such as a stack trace, or output of a process that ends.
     Neutral,
@@ -91,7 +91,7 @@ static NEUTRALS: LazyLock<RegexSet> = LazyLock::new(|| set(NEUTRAL));
 static BAR: LazyLock<Regex> =
     LazyLock::new(|| regex(r"[0-9]{1,3}%\|[^|]*\|\s*([0-9.]+)[A-Za-z]?/([0-9.]+[A-Za-z]?) \["));
 
-/// Returns whether a line says that the program goes on without what failed.
+/// Returns whether a line reports a fallback, a retry or something optional.
 pub(super) fn is_handled(text: &str) -> bool {
     HANDLES.is_match(text.as_bytes())
 }

@@ -81,7 +81,8 @@ pub(super) const PATTERNS: &[ErrorPattern] = &[
 ];
 
 /// Warnings with which NCCL and RCCL report an error that ends the program
-/// (`src/include/socket.h`, `src/misc/ibvwrap.cc`, `src/transport/net_ib.cc`, `src/include/checks.h`).
+/// (`src/misc/socket.cc`, `src/misc/ibvwrap.cc`, `src/transport/net_ib.cc`,
+/// `src/include/checks.h`).
 pub(super) const NCCL_WARNINGS: &[&str] = &[
     r"NCCL WARN Call to \w+ failed",
     r"NCCL WARN (?:Cuda|HIP|Hip) failure",

@@ -85,7 +85,7 @@ pub(super) const PATTERNS: &[ErrorPattern] = &[
         Logged,
     ),
     (r"^(?:.{0,80}: )?[Oo]ut of memory\b", Logged),
-    // The shell goes on after these.
+    // The shell continues after these.
     (r"^curl: \([0-9]+\) ", LastLine),
     (r": (?:command )?not found$", LastLine),
     (
