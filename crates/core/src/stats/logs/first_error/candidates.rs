@@ -2,27 +2,12 @@
 
 use jiff::Timestamp;
 
-use super::LogError;
+use super::error::{LogError, Strength};
+use super::patterns;
 
-/// How much a line proves, the strongest first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Default)]
-pub enum Strength {
-    /// An error that certainly ends its process: an uncaught exception, a panic, a watchdog.
-    Cause,
-    /// An exception that was logged. Perhaps it was handled.
-    #[default]
-    Logged,
-    /// A signal ended the process. It is the cause only if the program said nothing itself.
-    Killed,
-    /// An error of a shell, which continues with its next command. Counts as the last line only.
-    LastLine,
-    /// A line that only its severity marks as an error.
-    Marked,
-    /// The consequence of an error elsewhere, such as a lost connection.
-    Lost,
-    /// A launcher's line about a process that failed, or a header before the error itself.
-    Summary,
-}
+/// Maximum number of ordinary lines between a logged error and the signal that follows from it. A
+/// launcher ends its other processes at once.
+const KILLED_AFTER: u32 = 8;
 
 const COUNT: usize = Strength::Summary as usize + 1;
 
@@ -109,7 +94,12 @@ impl Candidates {
             // The program survived these: between them and this error it did other things.
             for weak in [Strength::Logged, Strength::Marked, Strength::LastLine] {
                 let slot = &mut self.by_strength[weak as usize];
-                slot.take_if(|known| known.since > weak.gap() || known.steps > 0);
+                let gap = if strength == Strength::Killed {
+                    KILLED_AFTER
+                } else {
+                    weak.gap()
+                };
+                slot.take_if(|known| known.since > gap || known.steps > 0);
             }
         }
         let slot = &mut self.by_strength[strength as usize];
@@ -229,6 +219,16 @@ impl Candidates {
         let steps = |slots: &[Option<Candidate>; COUNT], strength: Strength| {
             slots[strength as usize].as_ref().map(|known| known.steps)
         };
+        // The other ranks time out in a collective, because this one failed before.
+        let [cause, logged] = [Strength::Cause, Strength::Logged]
+            .map(|strength| self.by_strength[strength as usize].as_ref());
+        if let Some((cause, logged)) = cause.zip(logged)
+            && logged.order < cause.order
+            && logged.steps == 0
+            && patterns::is_timeout(&cause.error.line)
+        {
+            self.by_strength[Strength::Cause as usize] = None;
+        }
         // A step followed the uncaught exception and preceded the logged one.
         if steps(&self.by_strength, Strength::Cause) > Some(0)
             && steps(&self.by_strength, Strength::Logged) == Some(0)

@@ -10,13 +10,14 @@ use jiff::Timestamp;
 use regex::Regex;
 
 use candidates::Candidates;
-pub use candidates::Strength;
+pub use error::{LogError, Strength};
 use json::JsonLine;
 use text::{LogSeverity, LogText};
 use traceback::{TracebackLine, Tracebacks};
 use work::{Activity, ProgressBars};
 
 mod candidates;
+mod error;
 mod json;
 mod patterns;
 mod summary;
@@ -47,35 +48,11 @@ const UNHANDLED: [&str; 3] = [
 
 static CHECKPOINT: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(SAVED).expect("the words are tested"));
-/// Prefix that torchrun writes before each line of a rank.
-static PREFIX: LazyLock<Regex> =
-    LazyLock::new(|| Regex::new(r"^\[(?:rank)?\d+\]:\s?").expect("the prefix is tested"));
-static NUMBERS: LazyLock<Regex> =
-    LazyLock::new(|| Regex::new(r"0x[0-9a-fA-F]+|\d+(?:[.:,]\d+)*").expect("numbers are tested"));
 /// An exception in a line without a traceback, after other text or at the start.
 static EXCEPTION: LazyLock<Regex> = LazyLock::new(|| {
     let pattern = r"(?:^|[\s\]|:(])(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt)(?:\(\w+\))?(?::\s|:?$)";
     Regex::new(pattern).expect("the pattern is tested")
 });
-
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct LogError {
-    pub at: Option<Timestamp>,
-    pub line: String,
-    /// Lines before the error, oldest first, including the frames of a traceback.
-    pub before: Vec<String>,
-    /// How strongly the line proves why its process ended.
-    pub strength: Strength,
-}
-
-impl LogError {
-    /// Returns the error line without the parts that differ between ranks.
-    pub fn shape(&self) -> String {
-        NUMBERS
-            .replace_all(&PREFIX.replace(&self.line, ""), "#")
-            .into_owned()
-    }
-}
 
 /// Scans a log line by line.
 #[derive(Clone, Debug, Default)]

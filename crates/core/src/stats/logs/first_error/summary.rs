@@ -1,7 +1,7 @@
 //! Reads the summary that torchrun prints when a rank has failed
 //! (`torch/distributed/elastic/multiprocessing/errors/__init__.py`).
 
-use super::candidates::Strength;
+use super::error::Strength;
 
 const HEADER: &str = "Root Cause (first observed failure):";
 /// Number of lines of the summary of one rank.

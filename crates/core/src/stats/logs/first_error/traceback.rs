@@ -5,8 +5,7 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-use super::LogError;
-use super::candidates::Strength;
+use super::error::{LogError, Strength};
 use super::text::{LogSeverity, LogText};
 
 const HEADER: &str = "Traceback (most recent call last)";

@@ -1,7 +1,7 @@
 //! Inference servers: vLLM, SGLang, TensorRT-LLM, Triton, llama.cpp, Ollama, TGI.
 
-use super::ErrorPattern;
-use crate::stats::logs::first_error::candidates::Strength::{Cause, Logged, Summary};
+use crate::stats::logs::first_error::error::ErrorPattern;
+use crate::stats::logs::first_error::error::Strength::{Cause, Logged, Summary};
 
 /// Headers and wrappers. The exception itself is on another line.
 pub(super) const HEADERS: &[ErrorPattern] = &[
