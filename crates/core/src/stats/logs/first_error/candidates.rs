@@ -45,7 +45,7 @@ impl Strength {
 
 /// The first error of the latest failure with one strength.
 #[derive(Clone, Debug)]
-struct Candidate {
+struct ErrorCandidate {
     error: LogError,
     /// Position among all candidates.
     order: u64,
@@ -75,7 +75,7 @@ struct ExitOutput {
 /// The lines that may state why the program ended.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Candidates {
-    by_strength: [Option<Candidate>; COUNT],
+    by_strength: [Option<ErrorCandidate>; COUNT],
     exit: Option<ExitOutput>,
     count: u64,
 }
@@ -108,7 +108,7 @@ impl Candidates {
                 (known.since, known.age) = (0, 0);
             }
             _ => {
-                *slot = Some(Candidate {
+                *slot = Some(ErrorCandidate {
                     error: error(),
                     order: self.count,
                     since: 0,
@@ -216,7 +216,7 @@ impl Candidates {
 
     /// Returns the error that ended the program.
     pub(super) fn verdict(mut self) -> Option<LogError> {
-        let steps = |slots: &[Option<Candidate>; COUNT], strength: Strength| {
+        let steps = |slots: &[Option<ErrorCandidate>; COUNT], strength: Strength| {
             slots[strength as usize].as_ref().map(|known| known.steps)
         };
         // The other ranks time out in a collective, because this one failed before.
@@ -235,7 +235,7 @@ impl Candidates {
         {
             self.by_strength[Strength::Cause as usize] = None;
         }
-        let order = |slots: &[Option<Candidate>; COUNT], strength: Strength| {
+        let order = |slots: &[Option<ErrorCandidate>; COUNT], strength: Strength| {
             slots[strength as usize].as_ref().map(|known| known.order)
         };
         let (lost, marked) = (

@@ -11,10 +11,10 @@ use regex::Regex;
 
 use candidates::Candidates;
 pub use error::{LogError, Strength};
-use json::JsonLine;
+use json::JsonLogLine;
 use text::{LogSeverity, LogText};
 use traceback::{TracebackLine, Tracebacks};
-use work::{Activity, ProgressBars};
+use work::{LineActivity, ProgressBars};
 
 mod candidates;
 mod error;
@@ -83,7 +83,7 @@ impl LogScan {
         }
         let line = text::visible(text);
         let text = LogText::parse(&line);
-        let Some(JsonLine::Raw(raw)) = json::parse(text.body) else {
+        let Some(JsonLogLine::Raw(raw)) = json::parse(text.body) else {
             return self.visible(at, &text, &line);
         };
         let line = text::visible(&raw);
@@ -91,7 +91,7 @@ impl LogScan {
     }
 
     fn visible(&mut self, at: Option<Timestamp>, text: &LogText<'_>, shown: &str) {
-        let Some(JsonLine::Structured { severity, lines }) = json::parse(text.body) else {
+        let Some(JsonLogLine::Structured { severity, lines }) = json::parse(text.body) else {
             return self.line(at, text, shown);
         };
         for line in &lines {
@@ -154,11 +154,11 @@ impl LogScan {
         }
         self.candidates.line(at, shown.len());
         match self.bars.activity(text) {
-            Activity::Step => self.candidates.step(at, shown.len()),
-            Activity::Restart => self.candidates.restart(),
-            Activity::Handled => self.candidates.handled(HANDLED_WITHIN),
-            Activity::Ordinary => self.candidates.ordinary(text.severity.is_some()),
-            Activity::Neutral => {}
+            LineActivity::Step => self.candidates.step(at, shown.len()),
+            LineActivity::Restart => self.candidates.restart(),
+            LineActivity::Handled => self.candidates.handled(HANDLED_WITHIN),
+            LineActivity::Ordinary => self.candidates.ordinary(text.severity.is_some()),
+            LineActivity::Neutral => {}
         }
     }
 
