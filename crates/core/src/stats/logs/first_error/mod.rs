@@ -31,8 +31,8 @@ pub const BEFORE: usize = 30;
 /// Number of lines after an error in which a message such as "falling back" refers to it.
 const HANDLED_WITHIN: u32 = 4;
 
-/// Maximum time by which a lost connection can precede its cause, in seconds. Clocks of nodes differ,
-/// and logs are buffered.
+/// Maximum time by which a lost connection can precede its cause, in seconds. Clocks of nodes
+/// differ, and logs are buffered.
 const CLOCK_SKEW: i64 = 60;
 
 /// Pattern for messages of Hugging Face, Lightning, Megatron, DeepSpeed and NeMo about a saved

@@ -211,18 +211,7 @@ impl Tracebacks {
             return TracebackLine::Inside;
         }
         if open.phase != TracebackPhase::Frames {
-            if CHAIN.iter().any(|link| trimmed.starts_with(link)) {
-                open.phase = TracebackPhase::Chained;
-                return TracebackLine::Inside;
-            }
-            // Ray appends the frames and the exception of the task to its own exception.
-            let is_next = open.phase == TracebackPhase::Stated && open.stray == 0;
-            if is_next && indent > open.indent && FRAME.is_match(trimmed) {
-                open.phase = TracebackPhase::Frames;
-                return TracebackLine::Inside;
-            }
-            open.stray += 1;
-            return TracebackLine::Outside;
+            return open.after_exception(trimmed, indent);
         }
         let is_box = trimmed.starts_with(['╭', '│', '╰', '>', '└', '├']);
         let is_frame = indent > open.indent || is_box;
@@ -257,6 +246,22 @@ impl Tracebacks {
 }
 
 impl OpenTraceback {
+    /// Classifies a line after the exception.
+    fn after_exception(&mut self, trimmed: &str, indent: usize) -> TracebackLine {
+        if CHAIN.iter().any(|link| trimmed.starts_with(link)) {
+            self.phase = TracebackPhase::Chained;
+            return TracebackLine::Inside;
+        }
+        // Ray appends the frames and the exception of the task to its own exception.
+        let is_next = self.phase == TracebackPhase::Stated && self.stray == 0;
+        if is_next && indent > self.indent && FRAME.is_match(trimmed) {
+            self.phase = TracebackPhase::Frames;
+            return TracebackLine::Inside;
+        }
+        self.stray += 1;
+        TracebackLine::Outside
+    }
+
     /// Reads a frame. The outermost one tells whether a caller could catch the exception.
     fn frame(&mut self, line: &str) {
         // rich draws a box: `│ /train.py:12 in <module>  │`.
