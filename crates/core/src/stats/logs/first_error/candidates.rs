@@ -1,28 +1,13 @@
-//! Keeps the lines that may state why a program ended, and drops those after which it went on.
+//! Keeps the lines that may state why a program ended, and drops the errors that it survived.
 
 use jiff::Timestamp;
 
-use super::LogError;
+use super::error::{LogError, Strength};
+use super::patterns;
 
-/// How much a line proves, the strongest first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Default)]
-pub enum Strength {
-    /// The program cannot go on: an uncaught exception, a panic, a watchdog.
-    Cause,
-    /// An exception that was logged. Perhaps it was handled.
-    #[default]
-    Logged,
-    /// A signal ended the process. It is the cause only if the program said nothing itself.
-    Killed,
-    /// An error of a shell, which goes on after it. Counts as the last line only.
-    LastLine,
-    /// A line that only its severity marks as an error.
-    Marked,
-    /// The consequence of an error elsewhere, such as a lost connection.
-    Lost,
-    /// A launcher's line about a process that failed, or a header before the error itself.
-    Summary,
-}
+/// Maximum number of ordinary lines between a logged error and the signal that follows from it. A
+/// launcher ends its other processes at once.
+const KILLED_AFTER: u32 = 8;
 
 const COUNT: usize = Strength::Summary as usize + 1;
 
@@ -60,7 +45,7 @@ impl Strength {
 
 /// The first error of the latest failure with one strength.
 #[derive(Clone, Debug)]
-struct Candidate {
+struct ErrorCandidate {
     error: LogError,
     /// Position among all candidates.
     order: u64,
@@ -90,7 +75,7 @@ struct ExitOutput {
 /// The lines that may state why the program ended.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Candidates {
-    by_strength: [Option<Candidate>; COUNT],
+    by_strength: [Option<ErrorCandidate>; COUNT],
     exit: Option<ExitOutput>,
     count: u64,
 }
@@ -109,7 +94,12 @@ impl Candidates {
             // The program survived these: between them and this error it did other things.
             for weak in [Strength::Logged, Strength::Marked, Strength::LastLine] {
                 let slot = &mut self.by_strength[weak as usize];
-                slot.take_if(|known| known.since > weak.gap() || known.steps > 0);
+                let gap = if strength == Strength::Killed {
+                    KILLED_AFTER
+                } else {
+                    weak.gap()
+                };
+                slot.take_if(|known| known.since > gap || known.steps > 0);
             }
         }
         let slot = &mut self.by_strength[strength as usize];
@@ -118,7 +108,7 @@ impl Candidates {
                 (known.since, known.age) = (0, 0);
             }
             _ => {
-                *slot = Some(Candidate {
+                *slot = Some(ErrorCandidate {
                     error: error(),
                     order: self.count,
                     since: 0,
@@ -182,7 +172,7 @@ impl Candidates {
         self.exit = None;
     }
 
-    /// Drops the errors of the last lines, because the program says that it goes on without them.
+    /// Drops the errors of the last lines, because the program has handled them.
     pub(super) fn handled(&mut self, lines: u32) {
         for slot in &mut self.by_strength {
             slot.take_if(|known| known.age < lines);
@@ -199,8 +189,7 @@ impl Candidates {
         }
     }
 
-    /// Prefers a warning of NCCL to the exception that it led to, which does not say why. `error` is
-    /// the exception.
+    /// Prefers a warning of NCCL to its exception `error`, because the warning names the cause.
     pub(super) fn promote_warning(&mut self, is_exit: bool, error: &LogError) {
         let known = self.by_strength[Strength::Logged as usize].as_ref();
         let known = known.filter(|known| {
@@ -227,16 +216,26 @@ impl Candidates {
 
     /// Returns the error that ended the program.
     pub(super) fn verdict(mut self) -> Option<LogError> {
-        let steps = |slots: &[Option<Candidate>; COUNT], strength: Strength| {
+        let steps = |slots: &[Option<ErrorCandidate>; COUNT], strength: Strength| {
             slots[strength as usize].as_ref().map(|known| known.steps)
         };
+        // The other ranks time out in a collective, because this one failed before.
+        let [cause, logged] = [Strength::Cause, Strength::Logged]
+            .map(|strength| self.by_strength[strength as usize].as_ref());
+        if let Some((cause, logged)) = cause.zip(logged)
+            && logged.order < cause.order
+            && logged.steps == 0
+            && patterns::is_timeout(&cause.error.line)
+        {
+            self.by_strength[Strength::Cause as usize] = None;
+        }
         // A step followed the uncaught exception and preceded the logged one.
         if steps(&self.by_strength, Strength::Cause) > Some(0)
             && steps(&self.by_strength, Strength::Logged) == Some(0)
         {
             self.by_strength[Strength::Cause as usize] = None;
         }
-        let order = |slots: &[Option<Candidate>; COUNT], strength: Strength| {
+        let order = |slots: &[Option<ErrorCandidate>; COUNT], strength: Strength| {
             slots[strength as usize].as_ref().map(|known| known.order)
         };
         let (lost, marked) = (

@@ -32,7 +32,7 @@ const RAW: &str = "log";
 
 /// A line of the program, or the message and exception of a structured one.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum JsonLine {
+pub(super) enum JsonLogLine {
     Raw(String),
     Structured {
         severity: Option<LogSeverity>,
@@ -43,7 +43,7 @@ pub(super) enum JsonLine {
 
 /// Parses a line that is one JSON object with a message. Returns `None` for other objects, such as
 /// metrics.
-pub(super) fn parse(line: &str) -> Option<JsonLine> {
+pub(super) fn parse(line: &str) -> Option<JsonLogLine> {
     let line = line.trim();
     if !line.starts_with('{') || !line.ends_with('}') {
         return None;
@@ -52,7 +52,7 @@ pub(super) fn parse(line: &str) -> Option<JsonLine> {
     if let Some(Value::String(raw)) = object.get(RAW)
         && object.contains_key("stream")
     {
-        return Some(JsonLine::Raw(raw.trim_end().to_owned()));
+        return Some(JsonLogLine::Raw(raw.trim_end().to_owned()));
     }
     // loguru's `serialize=True` nests its record.
     let record = object.get("record").and_then(Value::as_object);
@@ -69,7 +69,7 @@ pub(super) fn parse(line: &str) -> Option<JsonLine> {
             .flat_map(|text| text.lines().map(str::to_owned)),
     );
     lines.retain(|line| !line.trim().is_empty());
-    Some(JsonLine::Structured { severity, lines })
+    Some(JsonLogLine::Structured { severity, lines })
 }
 
 fn severity(object: &Map<String, Value>) -> Option<LogSeverity> {
@@ -106,7 +106,7 @@ mod tests {
     #[test]
     fn messages_and_exceptions_are_separate_lines() {
         let structured = |severity, lines: &[&str]| {
-            Some(JsonLine::Structured {
+            Some(JsonLogLine::Structured {
                 severity: Some(severity),
                 lines: lines.iter().map(|line| (*line).to_owned()).collect(),
             })
@@ -126,7 +126,7 @@ mod tests {
             ),
             (
                 r#"{"log":"ValueError: x\n","stream":"stderr","time":"2026-01-01T00:00:00Z"}"#,
-                Some(JsonLine::Raw("ValueError: x".to_owned())),
+                Some(JsonLogLine::Raw("ValueError: x".to_owned())),
             ),
             (r#"{"loss": 2.5, "step": 7}"#, None),
             ("{'loss': 2.5}", None),

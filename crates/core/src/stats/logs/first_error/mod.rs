@@ -1,5 +1,5 @@
-//! Finds the error in a log that ended the program. Errors after which the program went on, start-up
-//! messages, and headers above the error itself are not it. Says nothing if no line qualifies.
+//! Finds the error in a log that ended the program. Ignores errors before more steps, start-up
+//! messages, and headers above the error itself. Returns `None` if no line qualifies.
 //!
 //! Of several ranks' errors, the earliest one counts, because the others often follow from it.
 
@@ -10,13 +10,14 @@ use jiff::Timestamp;
 use regex::Regex;
 
 use candidates::Candidates;
-pub use candidates::Strength;
-use json::JsonLine;
+pub use error::{LogError, Strength};
+use json::JsonLogLine;
 use text::{LogSeverity, LogText};
 use traceback::{TracebackLine, Tracebacks};
-use work::{Activity, ProgressBars};
+use work::{LineActivity, ProgressBars};
 
 mod candidates;
+mod error;
 mod json;
 mod patterns;
 mod summary;
@@ -27,18 +28,18 @@ mod work;
 /// Number of lines to keep before the error.
 pub const BEFORE: usize = 30;
 
-/// Number of lines after an error in which the program can say that it goes on without what failed.
+/// Number of lines after an error in which a message such as "falling back" refers to it.
 const HANDLED_WITHIN: u32 = 4;
 
-/// An error of a process that only lost another one can precede the other's in the log by this time,
-/// because clocks of nodes differ, and because logs are buffered. In seconds.
+/// Maximum time by which a lost connection can precede its cause, in seconds. Clocks of nodes
+/// differ, and logs are buffered.
 const CLOCK_SKEW: i64 = 60;
 
 /// Pattern for messages of Hugging Face, Lightning, Megatron, DeepSpeed and NeMo about a saved
 /// checkpoint.
 const SAVED: &str = r"(?i)\bsav(?:ed|ing)\b.{0,60}\bcheckpoint|\bcheckpoint\b.{0,60}\b(?:saved|written)\b|\bwrote checkpoint\b";
 
-/// Exceptions of NCCL and RCCL that only say that there was an error.
+/// Messages of NCCL and RCCL without a cause.
 const UNHANDLED: [&str; 3] = [
     "unhandled system error",
     "unhandled cuda error",
@@ -47,35 +48,11 @@ const UNHANDLED: [&str; 3] = [
 
 static CHECKPOINT: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(SAVED).expect("the words are tested"));
-/// Prefix that torchrun writes before each line of a rank.
-static PREFIX: LazyLock<Regex> =
-    LazyLock::new(|| Regex::new(r"^\[(?:rank)?\d+\]:\s?").expect("the prefix is tested"));
-static NUMBERS: LazyLock<Regex> =
-    LazyLock::new(|| Regex::new(r"0x[0-9a-fA-F]+|\d+(?:[.:,]\d+)*").expect("numbers are tested"));
 /// An exception in a line without a traceback, after other text or at the start.
 static EXCEPTION: LazyLock<Regex> = LazyLock::new(|| {
     let pattern = r"(?:^|[\s\]|:(])(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt)(?:\(\w+\))?(?::\s|:?$)";
     Regex::new(pattern).expect("the pattern is tested")
 });
-
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct LogError {
-    pub at: Option<Timestamp>,
-    pub line: String,
-    /// Lines before the error, oldest first, including the frames of a traceback.
-    pub before: Vec<String>,
-    /// How much the line proves about the end of its own process.
-    pub strength: Strength,
-}
-
-impl LogError {
-    /// Returns the error line without the parts that differ between ranks.
-    pub fn shape(&self) -> String {
-        NUMBERS
-            .replace_all(&PREFIX.replace(&self.line, ""), "#")
-            .into_owned()
-    }
-}
 
 /// Scans a log line by line.
 #[derive(Clone, Debug, Default)]
@@ -106,7 +83,7 @@ impl LogScan {
         }
         let line = text::visible(text);
         let text = LogText::parse(&line);
-        let Some(JsonLine::Raw(raw)) = json::parse(text.body) else {
+        let Some(JsonLogLine::Raw(raw)) = json::parse(text.body) else {
             return self.visible(at, &text, &line);
         };
         let line = text::visible(&raw);
@@ -114,7 +91,7 @@ impl LogScan {
     }
 
     fn visible(&mut self, at: Option<Timestamp>, text: &LogText<'_>, shown: &str) {
-        let Some(JsonLine::Structured { severity, lines }) = json::parse(text.body) else {
+        let Some(JsonLogLine::Structured { severity, lines }) = json::parse(text.body) else {
             return self.line(at, text, shown);
         };
         for line in &lines {
@@ -177,11 +154,11 @@ impl LogScan {
         }
         self.candidates.line(at, shown.len());
         match self.bars.activity(text) {
-            Activity::Step => self.candidates.step(at, shown.len()),
-            Activity::Restart => self.candidates.restart(),
-            Activity::Handled => self.candidates.handled(HANDLED_WITHIN),
-            Activity::Ordinary => self.candidates.ordinary(text.severity.is_some()),
-            Activity::Neutral => {}
+            LineActivity::Step => self.candidates.step(at, shown.len()),
+            LineActivity::Restart => self.candidates.restart(),
+            LineActivity::Handled => self.candidates.handled(HANDLED_WITHIN),
+            LineActivity::Ordinary => self.candidates.ordinary(text.severity.is_some()),
+            LineActivity::Neutral => {}
         }
     }
 

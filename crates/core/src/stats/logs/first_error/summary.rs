@@ -1,18 +1,18 @@
 //! Reads the summary that torchrun prints when a rank has failed
 //! (`torch/distributed/elastic/multiprocessing/errors/__init__.py`).
 
-use super::candidates::Strength;
+use super::error::Strength;
 
 const HEADER: &str = "Root Cause (first observed failure):";
 /// Number of lines of the summary of one rank.
 const LINES: u32 = 9;
-/// Exit codes of processes that a signal ended before they could say why.
+/// Exit codes of processes that a signal ended without a message.
 const SIGNALS: [&str; 5] = ["-4 ", "-7 ", "-8 ", "-9 ", "-11 "];
 
 /// The part of the summary about the rank that failed first.
 #[derive(Clone, Debug, Default)]
 pub(super) struct RootCause {
-    /// Lines of the summary that are left, 0 outside of it.
+    /// Number of remaining lines of the summary, 0 outside of it.
     left: u32,
     rank: String,
     exit_code: String,

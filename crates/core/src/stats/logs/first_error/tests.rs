@@ -1,3 +1,5 @@
+//! Tests which error of a log counts.
+
 use super::*;
 
 mod endings;

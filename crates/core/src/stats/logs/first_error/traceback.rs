@@ -5,8 +5,7 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-use super::LogError;
-use super::candidates::Strength;
+use super::error::{LogError, Strength};
 use super::text::{LogSeverity, LogText};
 
 const HEADER: &str = "Traceback (most recent call last)";
@@ -43,7 +42,7 @@ fn regex(pattern: &str) -> Regex {
     Regex::new(pattern).expect("the patterns are tested")
 }
 
-/// What a line is to the tracebacks.
+/// Role of a line in the tracebacks.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum TracebackLine {
     /// It does not belong to a traceback.
@@ -212,20 +211,10 @@ impl Tracebacks {
             return TracebackLine::Inside;
         }
         if open.phase != TracebackPhase::Frames {
-            if CHAIN.iter().any(|link| trimmed.starts_with(link)) {
-                open.phase = TracebackPhase::Chained;
-                return TracebackLine::Inside;
-            }
-            // Ray appends the frames and the exception of the task to its own exception.
-            let is_next = open.phase == TracebackPhase::Stated && open.stray == 0;
-            if is_next && indent > open.indent && FRAME.is_match(trimmed) {
-                open.phase = TracebackPhase::Frames;
-                return TracebackLine::Inside;
-            }
-            open.stray += 1;
-            return TracebackLine::Outside;
+            return open.after_exception(trimmed, indent);
         }
-        let is_frame = indent > open.indent || trimmed.starts_with(['╭', '│', '╰', '>', '└', '├']);
+        let is_box = trimmed.starts_with(['╭', '│', '╰', '>', '└', '├']);
+        let is_frame = indent > open.indent || is_box;
         if is_frame {
             open.frame(trimmed);
             return TracebackLine::Inside;
@@ -257,8 +246,23 @@ impl Tracebacks {
 }
 
 impl OpenTraceback {
-    /// Reads where the outermost frame is: what runs there has no caller that could catch the
-    /// exception.
+    /// Classifies a line after the exception.
+    fn after_exception(&mut self, trimmed: &str, indent: usize) -> TracebackLine {
+        if CHAIN.iter().any(|link| trimmed.starts_with(link)) {
+            self.phase = TracebackPhase::Chained;
+            return TracebackLine::Inside;
+        }
+        // Ray appends the frames and the exception of the task to its own exception.
+        let is_next = self.phase == TracebackPhase::Stated && self.stray == 0;
+        if is_next && indent > self.indent && FRAME.is_match(trimmed) {
+            self.phase = TracebackPhase::Frames;
+            return TracebackLine::Inside;
+        }
+        self.stray += 1;
+        TracebackLine::Outside
+    }
+
+    /// Reads a frame. The outermost one tells whether a caller could catch the exception.
     fn frame(&mut self, line: &str) {
         // rich draws a box: `│ /train.py:12 in <module>  │`.
         if self.frames == 0 && line.starts_with('│') && line.contains(" in ") {

@@ -9,12 +9,12 @@ use super::text::{LogSeverity, LogText};
 
 /// What a line without an error says about the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Activity {
+pub(super) enum LineActivity {
     /// A step of a training, or an answered request.
     Step,
     /// The launcher starts the program again.
     Restart,
-    /// The program goes on without what failed.
+    /// A fallback or a retry: the error before it was handled.
     Handled,
     /// A part of a longer message, such as a stack trace, or output of a process that ends.
     Neutral,
@@ -91,7 +91,7 @@ static NEUTRALS: LazyLock<RegexSet> = LazyLock::new(|| set(NEUTRAL));
 static BAR: LazyLock<Regex> =
     LazyLock::new(|| regex(r"[0-9]{1,3}%\|[^|]*\|\s*([0-9.]+)[A-Za-z]?/([0-9.]+[A-Za-z]?) \["));
 
-/// Returns whether a line says that the program goes on without what failed.
+/// Returns whether a line reports a fallback, a retry or something optional.
 pub(super) fn is_handled(text: &str) -> bool {
     HANDLES.is_match(text.as_bytes())
 }
@@ -130,32 +130,32 @@ impl ProgressBars {
     }
 
     /// Classifies a line without an error.
-    pub(super) fn activity(&mut self, text: &LogText<'_>) -> Activity {
+    pub(super) fn activity(&mut self, text: &LogText<'_>) -> LineActivity {
         let body = text.body.as_bytes();
         if let Some(advanced) = self.take(text.body) {
             return if advanced {
-                Activity::Step
+                LineActivity::Step
             } else {
-                Activity::Neutral
+                LineActivity::Neutral
             };
         }
         if RESTARTS.is_match(body) {
-            return Activity::Restart;
+            return LineActivity::Restart;
         }
         if body.starts_with(b"wandb: ") {
-            return Activity::Neutral;
+            return LineActivity::Neutral;
         }
         if STEPS.is_match(body) && !NOT_STEPS.is_match(body) {
-            return Activity::Step;
+            return LineActivity::Step;
         }
         let is_error = text.severity >= Some(LogSeverity::Error);
         if !is_error && is_handled(text.body) {
-            return Activity::Handled;
+            return LineActivity::Handled;
         }
         if NEUTRALS.is_match(body) {
-            return Activity::Neutral;
+            return LineActivity::Neutral;
         }
-        Activity::Ordinary
+        LineActivity::Ordinary
     }
 }
 
@@ -168,38 +168,38 @@ mod tests {
         let mut bars = ProgressBars::default();
         let activity = |bars: &mut ProgressBars, line: &str| bars.activity(&LogText::parse(line));
         let bar = |position: u32| format!(" 3%|▎  | {position}/1000 [00:10<05:23,  3.00it/s]");
-        assert_eq!(activity(&mut bars, &bar(30)), Activity::Neutral);
-        assert_eq!(activity(&mut bars, &bar(31)), Activity::Step);
-        assert_eq!(activity(&mut bars, &bar(31)), Activity::Neutral);
+        assert_eq!(activity(&mut bars, &bar(30)), LineActivity::Neutral);
+        assert_eq!(activity(&mut bars, &bar(31)), LineActivity::Step);
+        assert_eq!(activity(&mut bars, &bar(31)), LineActivity::Neutral);
         assert_eq!(
             activity(&mut bars, "Epoch:  1%| | 1/100 [00:10<05:23]"),
-            Activity::Neutral
+            LineActivity::Neutral
         );
     }
 
     #[test]
     fn steps_differ_from_other_lines() {
         for (line, expected) in [
-            ("step 100/2000 loss 2.31", Activity::Step),
+            ("step 100/2000 loss 2.31", LineActivity::Step),
             (
                 "[2026-01-01 10:00:00] iteration   10/  500 | lm loss: 2.3E+00 |",
-                Activity::Step,
+                LineActivity::Step,
             ),
-            ("{'loss': 0.69, 'learning_rate': 5e-05}", Activity::Step),
-            ("Epoch 3: validation 0.02", Activity::Step),
+            ("{'loss': 0.69, 'learning_rate': 5e-05}", LineActivity::Step),
+            ("Epoch 3: validation 0.02", LineActivity::Step),
             (
                 r#"INFO:     10.0.0.1:4000 - "POST /v1/completions HTTP/1.1" 200 OK"#,
-                Activity::Step,
+                LineActivity::Step,
             ),
-            ("saving checkpoint at step 100", Activity::Ordinary),
-            ("training stopped at step 100", Activity::Ordinary),
-            ("loading shard 812", Activity::Ordinary),
-            ("frame #3: c10::Error::Error()", Activity::Neutral),
+            ("saving checkpoint at step 100", LineActivity::Ordinary),
+            ("training stopped at step 100", LineActivity::Ordinary),
+            ("loading shard 812", LineActivity::Ordinary),
+            ("frame #3: c10::Error::Error()", LineActivity::Neutral),
             (
                 "[default] Worker group FAILED. 3/3 attempts left; will restart worker group",
-                Activity::Restart,
+                LineActivity::Restart,
             ),
-            ("falling back to sdpa", Activity::Handled),
+            ("falling back to sdpa", LineActivity::Handled),
         ] {
             let found = ProgressBars::default().activity(&LogText::parse(line));
             assert_eq!(found, expected, "{line}");

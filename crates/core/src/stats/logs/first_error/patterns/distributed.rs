@@ -1,7 +1,7 @@
 //! Communication: c10d, NCCL, RCCL, gloo, UCX.
 
-use super::ErrorPattern;
-use crate::stats::logs::first_error::candidates::Strength::{Cause, Logged, Lost, Summary};
+use crate::stats::logs::first_error::error::ErrorPattern;
+use crate::stats::logs::first_error::error::Strength::{Cause, Logged, Lost, Summary};
 
 pub(super) const PATTERNS: &[ErrorPattern] = &[
     // `torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp`, versions 1.10 to 2.9.
@@ -81,7 +81,8 @@ pub(super) const PATTERNS: &[ErrorPattern] = &[
 ];
 
 /// Warnings with which NCCL and RCCL report an error that ends the program
-/// (`src/include/socket.h`, `src/misc/ibvwrap.cc`, `src/transport/net_ib.cc`, `src/include/checks.h`).
+/// (`src/misc/socket.cc`, `src/misc/ibvwrap.cc`, `src/transport/net_ib.cc`,
+/// `src/include/checks.h`).
 pub(super) const NCCL_WARNINGS: &[&str] = &[
     r"NCCL WARN Call to \w+ failed",
     r"NCCL WARN (?:Cuda|HIP|Hip) failure",
@@ -90,4 +91,12 @@ pub(super) const NCCL_WARNINGS: &[&str] = &[
     r"NCCL WARN Error while (?:creating|attaching).*shared memory|NCCL WARN .*No space left on device",
     r"NCCL WARN (?:Mismatched|Duplicate GPU detected|Bootstrap : no socket interface)",
     r"NCCL WARN .*(?:Invalid|invalid) (?:usage|argument|config)",
+];
+
+/// Words of the watchdogs of c10d about a collective that does not end.
+pub(super) const TIMEOUTS: [&str; 4] = [
+    "atchdog caught collective operation timeout",
+    "milliseconds before timing out",
+    "Timeout at ",
+    "timed out in blocking wait",
 ];

@@ -1,7 +1,7 @@
 //! Other languages: C++, Go, Java, Julia, JavaScript, R, Rust, and general forms.
 
-use super::ErrorPattern;
-use crate::stats::logs::first_error::candidates::Strength::{Cause, Logged, Marked};
+use crate::stats::logs::first_error::error::ErrorPattern;
+use crate::stats::logs::first_error::error::Strength::{Cause, Logged, Marked};
 
 pub(super) const PATTERNS: &[ErrorPattern] = &[
     // Rust (`library/std/src/panicking.rs`).

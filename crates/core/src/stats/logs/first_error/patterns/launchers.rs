@@ -1,8 +1,8 @@
 //! Launchers: torchrun, DeepSpeed, accelerate, MPI, Slurm, Ray, multiprocessing. They report which
 //! process failed. Why it failed is in another line.
 
-use super::ErrorPattern;
-use crate::stats::logs::first_error::candidates::Strength::{Cause, Killed, Logged, Lost, Summary};
+use crate::stats::logs::first_error::error::ErrorPattern;
+use crate::stats::logs::first_error::error::Strength::{Cause, Killed, Logged, Lost, Summary};
 
 pub(super) const PATTERNS: &[ErrorPattern] = &[
     // `torch/distributed/elastic/multiprocessing/api.py`; an exit code below 0 is a signal.

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 use regex::bytes::{RegexSet, RegexSetBuilder};
 
-use super::candidates::Strength;
+use super::error::{ErrorPattern, Strength};
 
 mod distributed;
 mod languages;
@@ -14,9 +14,6 @@ mod noise;
 mod python;
 mod serving;
 mod system;
-
-/// A regular expression over the text of a line without its prefixes, and what a match proves.
-type ErrorPattern = (&'static str, Strength);
 
 /// The tables in order of precedence. Headers and consequences come first, because their lines
 /// often name an error, too.
@@ -65,6 +62,13 @@ pub(super) fn strength(text: &str) -> Option<Strength> {
 /// Returns whether the line looks like an error and is known to be harmless.
 pub(super) fn is_harmless(text: &str) -> bool {
     HARMLESS.is_match(text.as_bytes())
+}
+
+/// Returns whether the line is a watchdog's about a collective in which other ranks are missing.
+pub(super) fn is_timeout(line: &str) -> bool {
+    distributed::TIMEOUTS
+        .iter()
+        .any(|words| line.contains(words))
 }
 
 /// Returns whether the line is one of the warnings with which NCCL and RCCL report fatal errors.

@@ -1,7 +1,7 @@
 //! Python's interpreter and the frameworks in it: torch, JAX, TensorFlow.
 
-use super::ErrorPattern;
-use crate::stats::logs::first_error::candidates::Strength::{
+use crate::stats::logs::first_error::error::ErrorPattern;
+use crate::stats::logs::first_error::error::Strength::{
     Cause, Killed, Logged, Lost, Marked, Summary,
 };
 

@@ -1,11 +1,12 @@
 //! Inference servers: vLLM, SGLang, TensorRT-LLM, Triton, llama.cpp, Ollama, TGI.
 
-use super::ErrorPattern;
-use crate::stats::logs::first_error::candidates::Strength::{Cause, Logged, Summary};
+use crate::stats::logs::first_error::error::ErrorPattern;
+use crate::stats::logs::first_error::error::Strength::{Cause, Logged, Summary};
 
-/// Headers and wrappers. The exception itself has a line of its own.
+/// Headers and wrappers. The exception itself is on another line.
 pub(super) const HEADERS: &[ErrorPattern] = &[
-    // vLLM (`vllm/v1/engine/core.py`, `core_client.py`, `utils.py`, `v1/executor/multiproc_executor.py`).
+    // vLLM (`vllm/v1/engine/core.py`, `core_client.py`, `utils.py`,
+    // `vllm/v1/executor/multiproc_executor.py`).
     (
         r"\bEngineCore(?:_\S+)? (?:hit an exception|encountered a fatal error|failed to start)",
         Summary,
@@ -109,7 +110,7 @@ pub(super) const PATTERNS: &[ErrorPattern] = &[
         r"ggml_\w+: (?:failed to allocate|error: )|\bcudaMalloc failed: out of memory",
         Logged,
     ),
-    // A server whose port is taken (uvicorn, Triton, Go).
+    // The port of a server is in use (uvicorn, Triton, Go).
     (
         r"error while attempting to bind on address|bind: address already in use",
         Logged,

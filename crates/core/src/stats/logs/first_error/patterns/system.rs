@@ -1,9 +1,7 @@
 //! The operating system: signals, the C library, the loader, the shell, the kernel, the disk.
 
-use super::ErrorPattern;
-use crate::stats::logs::first_error::candidates::Strength::{
-    Cause, Killed, LastLine, Logged, Summary,
-};
+use crate::stats::logs::first_error::error::ErrorPattern;
+use crate::stats::logs::first_error::error::Strength::{Cause, Killed, LastLine, Logged, Summary};
 
 pub(super) const PATTERNS: &[ErrorPattern] = &[
     // The kernel (`mm/oom_kill.c`) and NVIDIA's driver (Xid errors).
@@ -30,6 +28,10 @@ pub(super) const PATTERNS: &[ErrorPattern] = &[
     ),
     (
         r"^(?:(?:\S+: )?line [0-9]+: +[0-9]+|\[[0-9]+\][+-]? ) *(?:Killed|Segmentation fault|Bus error|Illegal instruction|Floating point exception)",
+        Killed,
+    ),
+    (
+        r"^zsh: (?:killed|segmentation fault|bus error|illegal hardware)|^!+ Segfault encountered",
         Killed,
     ),
     (r"\bsegfault at [0-9a-f]+ ip [0-9a-f]+", Killed),
@@ -85,7 +87,7 @@ pub(super) const PATTERNS: &[ErrorPattern] = &[
         Logged,
     ),
     (r"^(?:.{0,80}: )?[Oo]ut of memory\b", Logged),
-    // The shell goes on after these.
+    // The shell continues after these.
     (r"^curl: \([0-9]+\) ", LastLine),
     (r": (?:command )?not found$", LastLine),
     (

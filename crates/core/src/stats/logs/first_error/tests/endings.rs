@@ -22,7 +22,7 @@ const FILES: [&str; 5] = [
     include_str!("system.txt"),
 ];
 
-/// Lines of the start of a training, none of which is the cause of anything.
+/// Harmless lines of the start of a training.
 const START: &[&str] = &[
     "gpu-a-01:211:302 [0] NCCL INFO NET/Plugin: Could not find: libnccl-net.so. Using internal net plugin.",
     "gpu-a-01:211:302 [0] NCCL INFO NET/Plugin : Plugin load (libnccl-net.so) returned 2 : libnccl-net.so: cannot open shared object file: No such file or directory",
