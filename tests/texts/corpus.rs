@@ -1,4 +1,8 @@
 //! Reads the published texts under `crates/diagnosis/tests/texts/`, one file per family.
+//!
+//! The texts are short and literal. Names of people, their home folders and their addresses are
+//! replaced. Where the source states no exit code or container state, those of the text's kind are
+//! set: exit code 1 for an exception, and the code of the signal for a crash.
 
 use std::fs;
 use std::path::Path;

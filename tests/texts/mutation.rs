@@ -132,7 +132,7 @@ fn reordered(message: &str) -> String {
     let (parts, tail) = reasons.split_at(end);
     let starts_with_digit = |part: &&str| part.starts_with(|c: char| c.is_ascii_digit());
     let mut parts: Vec<&str> = parts.split(", ").collect();
-    if !parts.iter().all(|part| starts_with_digit(&part)) {
+    if !parts.iter().all(starts_with_digit) {
         return message.to_owned();
     }
     parts.reverse();

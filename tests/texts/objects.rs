@@ -356,7 +356,8 @@ fn group(text: &Text) -> Option<(&'static str, Value)> {
         .map(|one| condition(one, "Unschedulable", "True"))
         .collect();
     let object = json!({
-        "metadata": metadata(text, "group"), "spec": {"minMember": group.members, "queue": "research"},
+        "metadata": metadata(text, "group"),
+        "spec": {"minMember": group.members, "queue": "research"},
         "status": {
             "phase": group.phase, "conditions": conditions, "schedulingConditions": conditions,
         },

@@ -87,7 +87,7 @@ pub(super) fn causes_from_message(
             Cause {
                 nodes: reason.nodes,
                 weight,
-                ..reason_cause(pending, word, &reason.text)
+                ..reason_cause(facts, pending, word, &reason.text)
             }
         })
         .collect()
@@ -115,7 +115,12 @@ fn rank(word: &str) -> u8 {
 }
 
 /// Builds a cause that quotes the scheduler.
-pub(super) fn reason_cause(pending: &PendingPod, word: &'static str, text: &str) -> Cause {
+pub(super) fn reason_cause(
+    facts: &Facts<'_>,
+    pending: &PendingPod,
+    word: &'static str,
+    text: &str,
+) -> Cause {
     let evidence = match word {
         "gpu-type-absent" => "no node has GPUs of the requested type".to_owned(),
         _ => format!("the scheduler reports for {}: {text}", pending.name),
@@ -124,7 +129,10 @@ pub(super) fn reason_cause(pending: &PendingPod, word: &'static str, text: &str)
     match word {
         OTHER => cause.helps(
             "see the documentation of the scheduler and its plugins for these words",
-            Some(format!("kubectl describe pod {}", pending.name)),
+            Some(format!(
+                "kubectl describe pod {} -n {}",
+                pending.name, facts.job.namespace
+            )),
         ),
         _ => cause,
     }

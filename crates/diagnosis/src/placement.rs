@@ -73,7 +73,7 @@ fn causes_from_nodes(
         .fold(0, u64::saturating_add);
     // Enough pods fit, so the scheduler has a reason that gpuctl does not evaluate.
     if takes >= pending.together {
-        return beyond(pending, reasons);
+        return beyond(facts, pending, reasons);
     }
     let mut obstacles = counted(&candidates);
     obstacles.extend(unlisted(&obstacles, reasons));
@@ -148,7 +148,7 @@ fn obstacle_cause(
                     .iter()
                     .find(|reason| reason.word == word)
                     .and_then(|reason| reason.nodes),
-                ..reason_cause(pending, word, text)
+                ..reason_cause(facts, pending, word, text)
             };
         }
     };
@@ -335,13 +335,13 @@ fn other_type(
 
 /// Returns the causes if the pod fits by gpuctl's comparison: a constraint that only the scheduler
 /// evaluates, or a scheduler that has not retried yet.
-fn beyond(pending: &PendingPod, reasons: &[SchedulerReason]) -> Vec<Cause> {
+fn beyond(facts: &Facts<'_>, pending: &PendingPod, reasons: &[SchedulerReason]) -> Vec<Cause> {
     let causes: Vec<Cause> = reasons
         .iter()
         .filter(|reason| needs_scheduler(reason.word) || is_fallback(reason.word))
         .map(|reason| Cause {
             nodes: reason.nodes,
-            ..reason_cause(pending, reason.word, &reason.text)
+            ..reason_cause(facts, pending, reason.word, &reason.text)
         })
         .collect();
     if !causes.is_empty() {
@@ -351,7 +351,7 @@ fn beyond(pending: &PendingPod, reasons: &[SchedulerReason]) -> Vec<Cause> {
         .iter()
         .filter(|reason| reason.word != "node-selector")
         .map(|reason| {
-            let cause = reason_cause(pending, reason.word, &reason.text);
+            let cause = reason_cause(facts, pending, reason.word, &reason.text);
             Cause {
                 nodes: reason.nodes,
                 ..cause.and(
