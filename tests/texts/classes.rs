@@ -45,8 +45,8 @@ const CLASSES: &[(&str, &[&str])] = &[
     ("volume-in-use", &["volume-in-use"]),
     // Autoscalers
     ("scaling", &["node-starting"]),
-    ("cannot-scale", &["node-not-created"]),
-    ("no-such-node", &["node-type-absent"]),
+    ("cannot-scale", &["autoscaler-waits", "autoscaler-refused"]),
+    ("no-such-node", &["autoscaler-refused"]),
     // Refused
     ("quota", &["quota"]),
     ("limit-range", &["limit-range"]),
@@ -66,13 +66,14 @@ const CLASSES: &[(&str, &[&str])] = &[
     ("registry-down", &["registry-unreachable"]),
     ("image-platform", &["image-platform"]),
     ("image-policy", &["image-policy"]),
-    ("image-invalid", &["image-invalid"]),
+    ("image-invalid", &["image-missing"]),
     ("image-disk-full", &["image-disk-full"]),
     (
         "image-certificate",
         &["image-certificate", "registry-unreachable"],
     ),
     ("image-pulling", &["image-pulling"]),
+    ("image-interrupted", &["image-interrupted"]),
     // Volumes and references
     ("mount", &["mount-failed"]),
     ("secret", &["secret-missing"]),

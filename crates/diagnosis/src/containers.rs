@@ -176,6 +176,7 @@ fn prepared(facts: &Facts<'_>, pod: &Pod) -> Option<Cause> {
         return None;
     }
     let failed = newest(facts, pod, &CANNOT_PREPARE);
+    let failed = failed.map(|event| specific_mount_error(facts, pod, event).unwrap_or(event));
     let (reason, message, time) = match failed {
         Some(event) => {
             let later =
@@ -195,6 +196,21 @@ fn prepared(facts: &Facts<'_>, pod: &Pod) -> Option<Cause> {
         return Some(Cause::new("start-error", text, "events").when(time));
     }
     Some(config(facts, &text, &message, "events").when(time))
+}
+
+/// Returns the error of a volume that the kubelet's summary names as not mounted. The kubelet writes
+/// both (pkg/kubelet/volumemanager), and only the first states why.
+fn specific_mount_error<'f>(facts: &Facts<'f>, pod: &Pod, summary: &Event) -> Option<&'f Event> {
+    let volumes = summary
+        .message
+        .strip_prefix("Unable to attach or mount volumes: unmounted volumes=[")?;
+    let (volumes, _) = volumes.split_once(']')?;
+    newest_where(facts, pod, |event| {
+        let volume = event.message.split_once("failed for volume \"");
+        let volume = volume.and_then(|(_, rest)| rest.split_once('"'));
+        CANNOT_PREPARE.contains(&event.reason.as_str())
+            && volume.is_some_and(|(name, _)| volumes.split([' ', ',']).any(|one| one == name))
+    })
 }
 
 /// Explains why a running pod is not ready.

@@ -32,7 +32,7 @@ pub(super) const PULL_REASONS: [&str; 7] = [
 const HIDDEN: &str = "missing-or-denied";
 
 /// Errors of runtimes and registries. The first match wins.
-const ERRORS: [MessagePattern; 69] = [
+const ERRORS: [MessagePattern; 72] = [
     // Kubelet: reasons inside a message of `ImagePullBackOff`.
     ("RegistryUnavailable: {}", "registry-unreachable"),
     ("SignatureValidationFailed: {}", "image-policy"),
@@ -85,6 +85,7 @@ const ERRORS: [MessagePattern; 69] = [
     ("unauthorized", "image-auth"),
     ("401 Unauthorized", "image-auth"),
     ("403 Forbidden", "image-auth"),
+    ("Forbidden", "image-auth"),
     ("denied: {}", "image-auth"),
     (
         "unable to retrieve auth token: invalid username/password: {}",
@@ -116,6 +117,7 @@ const ERRORS: [MessagePattern; 69] = [
     ("manifest unknown", "image-missing"),
     ("manifest unknown: {}", "image-missing"),
     ("manifest for {} not found: {}", "image-missing"),
+    ("manifest for {} not found", "image-missing"),
     ("name unknown", "image-missing"),
     ("name unknown: {}", "image-missing"),
     ("repository name not known to registry", "image-missing"),
@@ -162,6 +164,11 @@ const ERRORS: [MessagePattern; 69] = [
     ("i/o timeout", "registry-unreachable"),
     ("connection reset by peer", "registry-unreachable"),
     ("EOF", "registry-unreachable"),
+    // Docker Engine before 17.04.
+    (
+        "unable to ping registry endpoint {}",
+        "registry-unreachable",
+    ),
     ("unexpected EOF", "registry-unreachable"),
     // containerd cancels a pull without progress (image_pull_progress_timeout).
     ("context canceled{}", "image-interrupted"),
@@ -170,13 +177,14 @@ const ERRORS: [MessagePattern; 69] = [
 ];
 
 /// Messages of runtimes about the status of a registry's response. The status is the last `{}`.
-const STATUS_FORMS: [&str; 6] = [
+const STATUS_FORMS: [&str; 7] = [
     "unexpected status from {} request to {}: {}",
     "unexpected status from {} request: {}",
     "unexpected status code {}: {}",
     "unexpected status: {}",
     "pulling from host {} failed with status code {}: {}",
     "received unexpected HTTP status: {}",
+    "Received unexpected HTTP status: {}",
 ];
 
 /// Form of containers/image, where the status is in parentheses.

@@ -99,7 +99,9 @@ fn exceeded_quota(namespace: &str, message: &str) -> String {
 }
 
 fn unset_in_quota(namespace: &str, message: &str) -> String {
-    let quota = after(message, "failed quota: ").unwrap_or("of the namespace");
+    let quota = after(message, "failed quota: ")
+        .or_else(|| after(message, "Failed quota: "))
+        .unwrap_or("of the namespace");
     let missing = after_words(message, "must specify ").unwrap_or("more");
     format!("quota {quota} in {namespace} requires values that the pod does not set: {missing}")
 }

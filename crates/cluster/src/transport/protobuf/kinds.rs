@@ -172,6 +172,7 @@ static JOB_SPEC: Message = Message {
         field(2, "completions", Kind::Integer),
         field(6, "template", Kind::Message(&TEMPLATE)),
         field(10, "suspend", Kind::Flag),
+        field(15, "managedBy", Kind::Text),
     ],
     absent: &[
         "replicas",
@@ -186,7 +187,9 @@ static JOB_STATUS: Message = Message {
         field(1, "conditions", Kind::List(&Kind::Message(&CONDITION))),
         field(2, "startTime", Kind::Time),
         field(3, "completionTime", Kind::Time),
+        field(4, "active", Kind::Integer),
         field(5, "succeeded", Kind::Integer),
+        field(9, "ready", Kind::Integer),
     ],
     absent: &[
         "replicas",
@@ -207,6 +210,7 @@ static CRON_JOB_SPEC: Message = Message {
         "replicas",
         "parallelism",
         "completions",
+        "managedBy",
         "template",
         "leaderWorkerTemplate",
         "resources",
@@ -231,6 +235,7 @@ const BESIDE_SETS: &[&str] = &[
     "parallelism",
     "completions",
     "suspend",
+    "managedBy",
     "jobTemplate",
     "leaderWorkerTemplate",
     "replicas",
@@ -239,7 +244,9 @@ const BESIDE_SETS: &[&str] = &[
 const BESIDE_SET_STATUS: &[&str] = &[
     "startTime",
     "completionTime",
+    "active",
     "succeeded",
+    "ready",
     "desiredNumberScheduled",
     "updatedReplicas",
     "replicas",

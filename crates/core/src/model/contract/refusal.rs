@@ -27,7 +27,7 @@ pub enum RefusalCause {
 
 /// Parts of error messages and the causes that they indicate. The status code is not enough:
 /// quotas, Pod Security and webhooks all respond with 403, and a webhook may choose any code.
-const REFUSALS: [(&str, RefusalCause); 16] = [
+const REFUSALS: [(&str, RefusalCause); 17] = [
     // Webhooks and policies come first, because the text that follows is their author's and may
     // contain any of the other texts.
     ("\" denied the request", RefusalCause::WebhookDenied),
@@ -38,6 +38,8 @@ const REFUSALS: [(&str, RefusalCause); 16] = [
     // k8s.io/apiserver, plugin/resourcequota/controller.go.
     ("exceeded quota", RefusalCause::QuotaExceeded),
     ("failed quota", RefusalCause::QuotaUnset),
+    // Kubernetes before 1.16.
+    ("Failed quota", RefusalCause::QuotaUnset),
     // kubernetes, plugin/pkg/admission/limitranger: "maximum cpu usage per Container is …".
     ("usage per", RefusalCause::LimitRange),
     ("limit to request ratio per", RefusalCause::LimitRange),
