@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
+use serde_json::Value;
 
 use crate::model::counting::capacity::Amounts;
 use crate::model::facts::node::Taint;
@@ -125,6 +126,8 @@ pub struct Cohort {
 pub struct ResourceFlavor {
     pub node_labels: BTreeMap<String, String>,
     pub node_taints: Vec<Taint>,
+    /// Tolerations that Kueue adds to the pods, as in a pod spec.
+    pub tolerations: Vec<Value>,
     /// Name of the Topology by which Kueue places the pods.
     pub topology: Option<String>,
 }
