@@ -13,11 +13,9 @@ use crate::{Failure, handles::QueuesApi, unless_forbidden};
 use gpuctl_core::model::counting::admission::{Cohort, OpenQueue, QueueFacts, QueueState};
 
 impl QueuesApi<'_> {
-    /// Reads a LocalQueue and the objects that decide its admissions. `version` is Kueue's API group
-    /// and version.
+    /// Reads a LocalQueue and the objects that decide its admissions.
     pub async fn admission_facts(
         self,
-        version: &str,
         namespace: &str,
         queue: &str,
     ) -> Result<QueueFacts, Failure> {
@@ -25,6 +23,10 @@ impl QueuesApi<'_> {
             name: queue.to_owned(),
             cluster_queue,
             state,
+        };
+        let Some(version) = self.kueue_version().await? else {
+            let text = "the cluster does not serve Kueue".to_owned();
+            return Ok(facts(None, QueueState::Missing(text)));
         };
         let path = format!("/apis/{version}/namespaces/{namespace}/localqueues");
         let Some(local_queues) = unless_forbidden(self.objects(&path).await)? else {
@@ -52,7 +54,7 @@ impl QueuesApi<'_> {
             return Ok(facts(Some(name), QueueState::Unreadable(text)));
         };
         let mut open = self
-            .open_queue(version, namespace, own, local_queues.clone())
+            .open_queue(&version, namespace, own, local_queues.clone())
             .await?;
         open.cluster_queues = cluster_queues
             .iter()

@@ -21,6 +21,7 @@ pub use facts::{
     PreemptionRules, QueueCheck, QueueFacts, QueueState, ReservedJob, ResourceFlavor,
     ResourceGroup, WaitingJob,
 };
+pub use reasons::quota_amount;
 pub use simulate::admission;
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use crate::model::counting::fit::FitReason;
 use crate::model::values::quantity;
 
 /// Formats an amount in thousandths as a quantity, such as `8`, `500m` or `64Gi`.
-pub(super) fn amount(resource: &str, milli: i128) -> String {
+pub fn quota_amount(resource: &str, milli: i128) -> String {
     let units = u64::try_from(milli / 1000).unwrap_or(0);
     match resource {
         "memory" | "ephemeral-storage" => quantity::binary(units),
@@ -89,7 +89,7 @@ fn attempt_text(attempt: &FlavorAttempt, never: bool) -> Option<String> {
     }
     let shortage = |shortage: &QuotaShortage| {
         let resource = &shortage.quota.resource;
-        let text = |milli| amount(resource, milli);
+        let text = |milli| quota_amount(resource, milli);
         if shortage.requested > shortage.most {
             let (requested, most) = (text(shortage.requested), text(shortage.most.max(0)));
             format!("{requested} {resource} requested, at most {most} possible")
