@@ -77,6 +77,10 @@ pub(crate) const CAUSES: &[(&str, &str)] = &[
     ("queue-position", "other jobs are ahead of it in its queue"),
     ("queue-inactive", "its queue is stopped"),
     ("queue-missing", "its queue does not exist"),
+    (
+        "queue-namespace",
+        "its queue accepts no jobs of its namespace",
+    ),
     ("queue-checks", "its queue waits for admission checks"),
     ("suspended", "it was suspended"),
     ("paused", "it was paused"),

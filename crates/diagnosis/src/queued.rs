@@ -56,6 +56,13 @@ fn admission_refusal(facts: &Facts<'_>, verdict: &QueueVerdict, queue: &str) -> 
                 .helps("use an existing queue (`gpuctl get queues`)", Some(change)),
         );
     }
+    // Source: pkg/scheduler/scheduler.go.
+    if has(&["namespace doesn't match ClusterQueue selector"]) {
+        return AdmissionRefusal::Final(cause("queue-namespace").helps(
+            "a queue administrator must change `namespaceSelector` of the ClusterQueue",
+            Some(describe),
+        ));
+    }
     if has(&[
         "is inactive",
         "is stopped",

@@ -248,20 +248,26 @@ impl Simulation<'_> {
         if !is_admitted {
             return;
         }
-        if ahead.iter().any(|job| !job.is_tried) {
-            return answer.doubt(reasons::untried(&answer.queue));
-        }
+        let is_untried = |job: &&WaitingJob| !job.is_tried;
         if !self.rules.is_strict {
+            if ahead.iter().any(is_untried) {
+                answer.doubt(reasons::untried(&answer.queue));
+            }
             return;
         }
         if unseen > 0 || !ahead.is_empty() && priority.is_none() {
             return answer.doubt(reasons::unseen_waiting(&answer.queue));
         }
-        if !ahead.is_empty() {
-            answer.admits = Admits::Later;
-            answer.flavors.clear();
-            answer.preempts.clear();
-            answer.reasons = vec![reasons::position(answer, self.name)];
+        // Kueue tries only the first job of a strict queue, which holds back all others.
+        match ahead.first() {
+            None => {}
+            Some(first) if is_untried(first) => answer.doubt(reasons::untried(&answer.queue)),
+            Some(_) => {
+                answer.admits = Admits::Later;
+                answer.flavors.clear();
+                answer.preempts.clear();
+                answer.reasons = vec![reasons::position(answer, self.name)];
+            }
         }
     }
 

@@ -39,6 +39,14 @@ fn a_strict_queue_admits_in_order() {
 }
 
 #[test]
+fn a_strict_queue_tries_only_its_first_job() {
+    let jobs = [waiting("n/large", 1, true), waiting("n/next", 0, false)];
+    let answer = job(with_waiting(true, &jobs), pods(1, 1));
+    assert_eq!(answer.admits, Admits::Later);
+    assert_eq!(answer.ahead, ["n/large", "n/next"]);
+}
+
+#[test]
 fn other_queues_let_jobs_pass() {
     let answer = job(
         with_waiting(false, &[waiting("n/large", 0, true)]),
