@@ -3,8 +3,9 @@
 //! Compares a pod with each node as the scheduler does: node selector, required node affinity,
 //! taints, cordons, volumes, and requests against the free resources. Affinity between pods is not
 //! compared. For a job with such affinity, "fits now" becomes unknown, but "does not fit" remains
-//! correct.
+//! correct. For a job in a Kueue queue, `admission.rs` simulates the admission first.
 
+mod admission;
 mod nodes;
 
 use std::collections::BTreeMap;
@@ -13,6 +14,7 @@ use futures::future::try_join3;
 use serde_json::Value;
 
 use crate::deploy::feasibility::FeasibilityChecks;
+use crate::deploy::fit::admission::predict_admission;
 use crate::deploy::fit::nodes::{compare_nodes, fit_domains};
 use crate::deploy::plan::{Plan, job};
 use gpuctl_cluster::{Connection, requests};
@@ -23,7 +25,7 @@ use gpuctl_core::model::counting::device_claims::DeviceClaims;
 use gpuctl_core::model::counting::fit::{Fit, FitReason, FitVerdict};
 use gpuctl_core::model::counting::victims::{NodeLoad, Victim, victims};
 use gpuctl_core::model::facts::resource::is_device;
-use gpuctl_core::model::{Node, Nodes};
+use gpuctl_core::model::{Node, Nodes, QueueSystem};
 use gpuctl_manifest::render::{PodRules, VolumeFinding, VolumeRules, judge_volumes, pods_in_all};
 
 /// Checks one job that does not exist yet. With `domain_label`, all pods must run on nodes with the
@@ -37,7 +39,10 @@ pub(crate) async fn fit(
     // Objects that the document itself creates count as existing.
     feasibility.add(plan);
     let findings = feasibility.check(plan).await;
-    let candidate = Candidate::read(plan, connection).await?;
+    let prediction = predict_admission(plan, connection).await?;
+    let spec = prediction.as_ref().map(|prediction| &prediction.spec);
+    let spec = spec.unwrap_or(&plan.rendered.probe.body["spec"]);
+    let candidate = Candidate::read(plan, spec, connection).await?;
     let mut answer = candidate.compare(&candidate.nodes);
     if let Some(label) = domain_label {
         fit_domains(&mut answer, label, &candidate.nodes, |nodes| {
@@ -67,19 +72,40 @@ pub(crate) async fn fit(
         .not_evaluated
         .extend(candidate.unchecked_conditions());
     candidate.add_volume_findings(&mut answer);
+    answer.reasons.extend(missing_queue(plan));
+    if let Some(prediction) = prediction {
+        answer.add_queue(prediction.admission);
+    }
     if !answer.not_evaluated.is_empty() && answer.verdict == FitVerdict::Now {
         answer.verdict = FitVerdict::Unknown;
     }
     if !findings.errors.is_empty() {
         answer.verdict = FitVerdict::Never;
         let reason = |error: &Error| FitReason::new(error.name.to_string(), error.to_string());
-        answer.reasons.extend(findings.errors.iter().map(reason));
+        let others = findings
+            .errors
+            .iter()
+            .filter(|error| !is_missing_queue(error));
+        answer.reasons.extend(others.map(reason));
     } else if let Some(quota) = findings.now.filter(|line| line.starts_with("quota ")) {
         // Other messages in `now` only repeat the result of the comparison with the nodes.
         answer.verdict = answer.verdict.max(FitVerdict::NotNow);
         answer.reasons.push(FitReason::new("quota", quota));
     }
     Ok(answer)
+}
+
+/// Returns the reason for a queue that does not exist, with the cause that `why` reports.
+fn missing_queue(plan: &Plan) -> Option<FitReason> {
+    let error = plan
+        .missing_queue
+        .as_ref()
+        .filter(|error| is_missing_queue(error))?;
+    Some(FitReason::new("queue-missing", error.to_string()))
+}
+
+fn is_missing_queue(error: &Error) -> bool {
+    error.name.to_string() == "QueueNotFound"
 }
 
 /// A job that does not exist yet, and the nodes to compare its pods with.
@@ -97,8 +123,13 @@ struct Candidate<'p> {
 }
 
 impl<'p> Candidate<'p> {
-    /// Reads the free resources, the job's claimed devices, and its volumes.
-    async fn read(plan: &'p Plan, connection: &Connection) -> Result<Self, Error> {
+    /// Reads the free resources, the job's claimed devices, and its volumes. `placement` is the spec
+    /// of its pods as they are scheduled.
+    async fn read(
+        plan: &'p Plan,
+        placement: &Value,
+        connection: &Connection,
+    ) -> Result<Self, Error> {
         let mut requests = requests(&plan.rendered.probe.body);
         let objects = plan.rendered.objects.iter();
         let bodies: Vec<&Value> = objects.map(|object| &object.body).collect();
@@ -123,7 +154,7 @@ impl<'p> Candidate<'p> {
         )
         .await?;
         devices.add_to(&mut requests, &mut nodes, usage.as_mut());
-        let rules = PodRules::from_spec(spec);
+        let rules = PodRules::from_spec(placement);
         let is_eligible = |node: &Node| accepts(&rules, node);
         let mounted = usage
             .as_mut()
@@ -265,7 +296,8 @@ impl<'p> Candidate<'p> {
     /// Lists the conditions beyond nodes that are not compared.
     fn unchecked_conditions(&self) -> Vec<FitReason> {
         let queue = job(&self.plan.input).and_then(|job| job.queue.as_ref());
-        let queue = queue.map(|queue| {
+        let is_simulated = self.plan.target.queueing == Some(QueueSystem::Kueue);
+        let queue = queue.filter(|_| !is_simulated).map(|queue| {
             let text = format!("queue `{queue}`: gpuctl describe queue {queue}");
             FitReason::new("queue", text)
         });

@@ -3,6 +3,7 @@
 //! takes minutes. Each has its own cluster, because Kueue's webhooks intercept every Job and pod.
 #![expect(clippy::disallowed_methods, reason = "tests arrange files")]
 
+mod admission;
 mod groups;
 #[path = "../runner/guide.rs"]
 mod guide;

@@ -19,7 +19,7 @@ pub use discovery::exporter_pods::ExporterPod;
 pub use discovery::home::HomeMark;
 pub use discovery::namespace::Namespace;
 pub use discovery::prometheus_service::{PrometheusService, ProxiedResponse};
-pub use inventory::capacity::requests;
+pub use inventory::capacity::{PriorityValue, requests};
 pub use inventory::labels::{LabelOverwrite, Labelling};
 pub use inventory::pods_on_node::PodOnNode;
 pub use inventory::pools::PoolNamespace;

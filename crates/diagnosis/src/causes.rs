@@ -97,6 +97,10 @@ pub(crate) const CAUSES: &[(&str, &str)] = &[
     ("queue-position", "other jobs are ahead of it in its queue"),
     ("queue-inactive", "its queue is stopped"),
     ("queue-missing", "its queue does not exist"),
+    (
+        "queue-namespace",
+        "its queue accepts no jobs of its namespace",
+    ),
     ("queue-checks", "its queue waits for admission checks"),
     (
         "queue-topology",
@@ -112,7 +116,6 @@ pub(crate) const CAUSES: &[(&str, &str)] = &[
         "its queue does not cover a resource that it requests",
     ),
     (
-        "queue-namespace",
         "its queue does not admit jobs of its namespace",
     ),
     (

@@ -236,6 +236,14 @@ fn queue_verdicts_become_causes() {
         queued("ClusterQueue research is inactive", "Inadmissible", None),
         ["queue-inactive"]
     );
+    assert_eq!(
+        queued(
+            "Workload namespace doesn't match ClusterQueue selector",
+            "Inadmissible",
+            None
+        ),
+        ["queue-namespace"]
+    );
     let large = "couldn't assign flavors to pod set main: insufficient quota for nvidia.com/gpu in flavor gpus, request > maximum capacity (16 > 8)";
     assert_eq!(queued(large, "Pending", None), ["never-fits"]);
     assert_eq!(

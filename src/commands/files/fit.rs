@@ -35,8 +35,10 @@ pub(crate) async fn run(args: &FitArgs, context: &Context) -> Result<ExitCode, E
         let fit = fit(&plan, args.by.as_deref(), &connection).await?;
         let start = match fit.verdict {
             // A forecast counts past starts on all nodes, so it would be wrong for the nodes of one
-            // `--by` value.
-            FitVerdict::NotNow if args.by.is_none() && !fit.waits_for_claim() => {
+            // `--by` value. A queue admits jobs by quota, whatever the nodes have.
+            FitVerdict::NotNow
+                if args.by.is_none() && !fit.waits_for_claim() && !fit.waits_in_queue() =>
+            {
                 let forecast =
                     starts::forecast(context, &connection, fit.gpus(), &fit.possible(), 0.0)
                         .await?;

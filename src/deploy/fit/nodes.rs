@@ -91,6 +91,7 @@ pub(super) fn compare_nodes(
         reasons: Vec::new(),
         not_evaluated: not_evaluated.into_iter().collect(),
         warnings: Vec::new(),
+        queue: None,
     }
 }
 

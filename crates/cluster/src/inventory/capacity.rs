@@ -24,6 +24,15 @@ pub fn requests(pod: &Value) -> Amounts {
         .unwrap_or_default()
 }
 
+/// The priority that a PriorityClass gives to pods.
+#[derive(Clone, Debug)]
+pub struct PriorityValue {
+    pub name: String,
+    pub value: i64,
+    /// Whether pods without a class get it.
+    pub is_default: bool,
+}
+
 impl InventoryApi<'_> {
     /// Reads a priority class. Returns `None` if it does not exist or the user cannot read it.
     pub async fn priority_class(self, name: &str) -> Result<Option<PriorityClass>, Failure> {
@@ -32,6 +41,18 @@ impl InventoryApi<'_> {
             .find_in::<PriorityClass>("/apis/scheduling.k8s.io/v1/priorityclasses", name)
             .await;
         unless_forbidden(answer).map(Option::flatten)
+    }
+
+    /// Lists the values of all priority classes.
+    pub async fn priority_values(self) -> Result<Vec<PriorityValue>, Failure> {
+        let path = "/apis/scheduling.k8s.io/v1/priorityclasses";
+        let list: k8s_openapi::List<PriorityClass> = self.0.get(path).await?;
+        let value = |class: PriorityClass| PriorityValue {
+            name: class.metadata.name.unwrap_or_default(),
+            value: i64::from(class.value),
+            is_default: class.global_default == Some(true),
+        };
+        Ok(list.items.into_iter().map(value).collect())
     }
 
     /// Computes the free capacity of `nodes`, or `None` if the user cannot list all pods.

@@ -1,5 +1,8 @@
 //! Reads queues, quotas and the verdicts of gang schedulers.
 
+pub(crate) mod admission_facts;
+mod admission_wire;
+mod admission_workloads;
 mod kueue_wire;
 pub(crate) mod kueue_workload;
 pub(crate) mod pod_group;

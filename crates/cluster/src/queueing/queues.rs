@@ -208,7 +208,7 @@ impl QueuesApi<'_> {
             .collect())
     }
 
-    async fn objects(self, path: &str) -> Result<Vec<Value>, Failure> {
+    pub(super) async fn objects(self, path: &str) -> Result<Vec<Value>, Failure> {
         let mut objects = Vec::new();
         self.0
             .list(path, &[], |page| {

@@ -11,6 +11,7 @@ mod defaults;
 mod environment;
 mod exposure;
 mod fabric;
+mod flavor_rules;
 mod gpu_request;
 mod groups;
 mod labels;
@@ -56,6 +57,7 @@ pub use copy_pod::{COPY_SECONDS, CopyPod, NotOnClaim, copy_pod};
 pub use defaults::defaults;
 pub use defaults::{DEFAULTS_FILE, DEFAULTS_TYPE_LABELS};
 pub use environment::CACHES;
+pub use flavor_rules::{flavor_exclusions, with_flavors};
 pub use labels::{label_value, priority_class_name};
 pub use placement::{NodeChoice, choose};
 pub use pod_rules::PodRules;
@@ -69,6 +71,7 @@ pub use supervisor::policy_name;
 pub use tolerations::is_temporary;
 pub use volume_facts::{ClaimSource, JobClaim, VolumeFacts, VolumeNeeds, VolumeUser};
 pub use volume_judge::judge_volumes;
+pub use volume_matching::selects;
 pub use volume_rules::{NodeVolumes, VolumeFinding, VolumeRules};
 
 /// Facts about the cluster that rendering needs.

@@ -209,7 +209,7 @@ pub(super) fn matching(
 
 /// Evaluates a label selector. Source: k8s.io/apimachinery/pkg/apis/meta/v1
 /// (LabelSelectorAsSelector).
-pub(super) fn selects(selector: &LabelSelector, labels: &BTreeMap<String, String>) -> bool {
+pub fn selects(selector: &LabelSelector, labels: &BTreeMap<String, String>) -> bool {
     let equal = selector.match_labels.iter().flatten();
     let mut equal = equal.map(|(key, value)| labels.get(key) == Some(value));
     let expressions = selector.match_expressions.iter().flatten();

@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::fit_queue::{AdmissionItem, admission_item, queue_lines};
 use super::start::{StartItem, start_item, start_text};
 use crate::format::text::{clean, count};
 use gpuctl_core::model::counting::fit::{Domain, Fit, FitReason, FitVerdict, NodeGroup};
@@ -45,6 +46,8 @@ struct FitItem<'a> {
     /// `null` when the job fits now, when it never fits, or when there is no history.
     start: Option<StartItem>,
     not_evaluated: Vec<&'a str>,
+    /// Simulated admission by the job's Kueue queue; `null` for a job without such a queue.
+    queue: Option<AdmissionItem<'a>>,
     /// Problems that the scheduler ignores, but that may keep containers from starting, and what
     /// was not checked.
     warnings: &'a [String],
@@ -153,6 +156,7 @@ fn item(row: &FitRow) -> FitItem<'_> {
         causes: causes(fit, undecided),
         start: start.as_ref().map(start_item),
         not_evaluated: fit.not_evaluated.iter().map(reason_text).collect(),
+        queue: fit.queue.as_ref().map(admission_item),
         warnings: &fit.warnings,
     }
 }
@@ -232,6 +236,8 @@ fn job_text(row: &FitRow, level: &str) -> String {
     fit.reasons
         .iter()
         .for_each(|reason| add(clean(&reason.text).into_owned()));
+    let queue = fit.queue.iter().flat_map(queue_lines);
+    queue.for_each(&mut add);
     domain_lines(fit, level).into_iter().for_each(&mut add);
     fit.groups.iter().map(group_line).for_each(&mut add);
     victim_lines(fit).into_iter().for_each(&mut add);

@@ -10,6 +10,7 @@ pub mod description;
 pub mod events;
 pub mod first_error;
 pub mod fit;
+mod fit_queue;
 pub mod list;
 pub mod local_files;
 pub mod logs;

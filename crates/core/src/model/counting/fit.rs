@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 
 use jiff::Timestamp;
 
+use super::admission::{Admits, QueueAdmission};
 use super::victims::Victim;
 
 #[derive(Clone, Debug)]
@@ -33,6 +34,8 @@ pub struct Fit {
     pub not_evaluated: Vec<FitReason>,
     /// Problems that do not affect scheduling but may prevent the containers from starting.
     pub warnings: Vec<String>,
+    /// Simulated admission by the job's Kueue queue, or `None` without such a queue.
+    pub queue: Option<QueueAdmission>,
 }
 
 /// Reason why a job does not fit, or why that is unknown.
@@ -63,6 +66,41 @@ impl Fit {
     pub fn waits_for_claim(&self) -> bool {
         let mut causes = self.reasons.iter().map(|reason| &reason.cause);
         causes.any(|cause| cause.starts_with("claim-"))
+    }
+
+    /// Returns true if the job's queue holds it back, so that free nodes do not start it.
+    pub fn waits_in_queue(&self) -> bool {
+        let admits = self.queue.as_ref().map(|queue| queue.admits);
+        matches!(admits, Some(Admits::Preempting | Admits::Later))
+    }
+
+    /// Adds the simulated admission by the job's queue to the verdict.
+    pub fn add_queue(&mut self, queue: QueueAdmission) {
+        let verdict = match queue.admits {
+            Admits::Now | Admits::Borrowing => FitVerdict::Now,
+            Admits::Preempting | Admits::Later => FitVerdict::NotNow,
+            Admits::Unknown => FitVerdict::Unknown,
+            Admits::Never => FitVerdict::Never,
+        };
+        self.verdict = self.verdict.max(verdict);
+        // A queue that does not exist has already been reported, with the names of others.
+        let is_reported = |reason: &FitReason| {
+            reason.cause == "queue-missing"
+                && self
+                    .reasons
+                    .iter()
+                    .any(|known| known.cause == "queue-missing")
+        };
+        let reasons: Vec<FitReason> = queue
+            .reasons
+            .iter()
+            .filter(|reason| !is_reported(reason))
+            .cloned()
+            .collect();
+        self.reasons.extend(reasons);
+        self.not_evaluated
+            .extend(queue.not_evaluated.iter().cloned());
+        self.queue = Some(queue);
     }
 
     /// Returns the nodes that could run the job's pods if enough capacity were free.

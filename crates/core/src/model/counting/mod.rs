@@ -1,5 +1,6 @@
 //! Counts devices, holders and free capacity, and computes which jobs fit.
 
+pub mod admission;
 pub mod candidates;
 pub mod capacity;
 pub(crate) mod cel_values;

@@ -33,6 +33,10 @@ const VOLUMES_OF_JOBS: &str = "which nodes the job's volumes allow";
 
 const SPACE_OF_VOLUMES: &str = "which nodes have space for the job's volumes";
 
+const ADMISSION: &str = "whether a Kueue queue admits the job";
+
+const WAITING_IN_QUEUES: &str = "which jobs wait in a Kueue queue, and which it would preempt";
+
 /// Checking whether a job fits.
 pub const FIT: &[Rule] = &[
     rule(Cluster, "", "nodes", LIST),
@@ -54,9 +58,20 @@ pub const FIT: &[Rule] = &[
     )
     .or("variables in the site's defaults"),
     rule(Namespace, "kueue.x-k8s.io", "localqueues", LIST).or("checking `job.queue`"),
+    rule(Cluster, "kueue.x-k8s.io", "localqueues", LIST).or(WAITING_IN_QUEUES),
+    rule(Cluster, "kueue.x-k8s.io", "workloads", LIST).or(WAITING_IN_QUEUES),
+    rule(Cluster, "kueue.x-k8s.io", "clusterqueues", LIST).or(ADMISSION),
+    rule(Cluster, "kueue.x-k8s.io", "cohorts", LIST).or(ADMISSION),
+    rule(Cluster, "kueue.x-k8s.io", "resourceflavors", LIST).or(ADMISSION),
+    rule(Namespace, "", "limitranges", LIST).or(ADMISSION),
     rule(Cluster, "scheduling.volcano.sh", "queues", LIST).or("checking `job.queue`"),
-    rule(Cluster, "scheduling.k8s.io", "priorityclasses", &["get"])
-        .or("which pods would be preempted"),
+    rule(
+        Cluster,
+        "scheduling.k8s.io",
+        "priorityclasses",
+        &["get", "list"],
+    )
+    .or("which pods would be preempted"),
     rule(Namespace, "batch", "jobs", &["get"]).or("deadlines of jobs that hold GPUs"),
     rule(Cluster, "resource.k8s.io", "resourceslices", LIST).or("devices claimed through DRA"),
     rule(Cluster, "resource.k8s.io", "resourceclaims", LIST).or("devices claimed through DRA"),
