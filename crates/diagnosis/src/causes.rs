@@ -116,9 +116,6 @@ pub(crate) const CAUSES: &[(&str, &str)] = &[
         "its queue does not cover a resource that it requests",
     ),
     (
-        "its queue does not admit jobs of its namespace",
-    ),
-    (
         "queue-pods-ready",
         "its queue waits until the pods of another job are ready",
     ),
