@@ -12,7 +12,7 @@ use gpuctl_core::error::Error;
 use gpuctl_core::model::counting::admission::{
     AdmissionRequest, OpenQueue, PodSetRequest, QueueAdmission, QueueFacts, QueueState, admission,
 };
-use gpuctl_core::model::counting::fit::FitReason;
+use gpuctl_core::model::counting::fit_reason::FitReason;
 use gpuctl_core::model::{JobKind, QueueSystem};
 use gpuctl_manifest::render::{flavor_exclusions, pods_in_all, with_flavors};
 

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use gpuctl_core::model::Node;
 use gpuctl_core::model::counting::candidates::ClusterCapacity;
 use gpuctl_core::model::counting::capacity::{Amounts, lacking, pods_held};
-use gpuctl_core::model::counting::fit::{Domain, Fit, FitReason, FitVerdict, NodeGroup};
+use gpuctl_core::model::counting::fit::{Domain, Fit, FitVerdict, NodeGroup};
+use gpuctl_core::model::counting::fit_reason::FitReason;
 use gpuctl_diagnosis::insufficient;
 use gpuctl_manifest::render::{PodRules, VolumeRules};
 

@@ -12,7 +12,8 @@ use super::queues::text;
 use gpuctl_core::model::Taint;
 use gpuctl_core::model::counting::admission::{
     ClusterQueue, Cohort, FlavorAmounts, FlavorFungibility, FlavorQuota, FlavorQuotas,
-    FlavorResource, PreemptionPolicy, PreemptionRules, QueueCheck, ResourceFlavor, ResourceGroup,
+    FlavorResource, PreemptionPolicy, PreemptionRules, RequiredCheck, ResourceFlavor,
+    ResourceGroup,
 };
 use gpuctl_core::model::values::quantity;
 use gpuctl_manifest::render::selects;
@@ -126,14 +127,14 @@ fn fungibility(queue: &Value) -> FlavorFungibility {
     }
 }
 
-fn checks(queue: &Value) -> Vec<QueueCheck> {
+fn checks(queue: &Value) -> Vec<RequiredCheck> {
     let names = strings(queue, "/spec/admissionChecks").into_iter();
-    let for_all = names.map(|name| QueueCheck {
+    let for_all = names.map(|name| RequiredCheck {
         name,
         flavors: BTreeSet::new(),
     });
     let by_flavor = list(queue, "/spec/admissionChecksStrategy/admissionChecks");
-    let by_flavor = by_flavor.map(|check| QueueCheck {
+    let by_flavor = by_flavor.map(|check| RequiredCheck {
         name: text(check, "/name").to_owned(),
         flavors: strings(check, "/onFlavors"),
     });

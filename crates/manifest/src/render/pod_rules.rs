@@ -14,7 +14,7 @@ use serde_json::Value;
 use super::node_terms::unmet_requirement;
 use super::tolerations::tolerates;
 use gpuctl_core::model::counting::device_claims::DeviceClaims;
-use gpuctl_core::model::counting::fit::FitReason;
+use gpuctl_core::model::counting::fit_reason::FitReason;
 use gpuctl_core::model::{Node, Taint};
 
 /// Taint of cordoned nodes (`spec.unschedulable`).

@@ -10,7 +10,7 @@ use super::volume_limits::VolumeLimits;
 use super::volume_matching::{is_allowed, is_dynamic, is_in_zone, reaches};
 use super::volume_space::has_space;
 use gpuctl_core::model::Node;
-use gpuctl_core::model::counting::fit::FitReason;
+use gpuctl_core::model::counting::fit_reason::FitReason;
 
 /// Restrictions and problems of a job's volumes.
 #[derive(Clone, Debug, Default)]

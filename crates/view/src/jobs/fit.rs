@@ -6,7 +6,8 @@ use serde::Serialize;
 use super::fit_queue::{AdmissionItem, admission_item, queue_lines};
 use super::start::{StartItem, start_item, start_text};
 use crate::format::text::{clean, count};
-use gpuctl_core::model::counting::fit::{Domain, Fit, FitReason, FitVerdict, NodeGroup};
+use gpuctl_core::model::counting::fit::{Domain, Fit, FitVerdict, NodeGroup};
+use gpuctl_core::model::counting::fit_reason::FitReason;
 use gpuctl_core::model::counting::start::StartForecast;
 use gpuctl_core::model::counting::victims::Victim;
 

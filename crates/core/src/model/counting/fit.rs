@@ -1,12 +1,12 @@
 //! Result of `fit`: whether a job fits, and the nodes that each constraint excludes.
 //! `deploy/fit.rs` computes it.
 
-use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use jiff::Timestamp;
 
 use super::admission::{Admits, QueueAdmission};
+use super::fit_reason::FitReason;
 use super::victims::Victim;
 
 #[derive(Clone, Debug)]
@@ -36,24 +36,6 @@ pub struct Fit {
     pub warnings: Vec<String>,
     /// Simulated admission by the job's Kueue queue, or `None` without such a queue.
     pub queue: Option<QueueAdmission>,
-}
-
-/// Reason why a job does not fit, or why that is unknown.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FitReason {
-    /// Id of a cause of `why`, such as `claim-missing`, or name of an error, such as
-    /// `SecretNotFound`.
-    pub cause: Cow<'static, str>,
-    pub text: String,
-}
-
-impl FitReason {
-    pub fn new(cause: impl Into<Cow<'static, str>>, text: impl Into<String>) -> Self {
-        Self {
-            cause: cause.into(),
-            text: text.into(),
-        }
-    }
 }
 
 impl Fit {

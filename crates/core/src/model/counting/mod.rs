@@ -14,6 +14,7 @@ pub mod device_selector;
 pub mod device_supply;
 pub mod drain;
 pub mod fit;
+pub mod fit_reason;
 pub mod forest;
 pub mod free;
 pub mod held_use;

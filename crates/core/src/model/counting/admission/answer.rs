@@ -1,7 +1,7 @@
 //! The answer of the simulation.
 
 use super::facts::FlavorResource;
-use crate::model::counting::fit::FitReason;
+use crate::model::counting::fit_reason::FitReason;
 
 /// Whether and how Kueue admits a job, from the best to the worst case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

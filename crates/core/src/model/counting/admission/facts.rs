@@ -90,7 +90,7 @@ impl Default for FlavorFungibility {
 
 /// An admission check of a ClusterQueue.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct QueueCheck {
+pub struct RequiredCheck {
     pub name: String,
     /// Flavors that need the check. Empty means all.
     pub flavors: BTreeSet<String>,
@@ -107,7 +107,7 @@ pub struct ClusterQueue {
     pub is_strict: bool,
     pub preemption: PreemptionRules,
     pub fungibility: FlavorFungibility,
-    pub checks: Vec<QueueCheck>,
+    pub checks: Vec<RequiredCheck>,
     /// Number of waiting jobs, or `None` if Kueue has not reported it yet.
     pub waiting: Option<u64>,
     /// Whether Kueue divides the cohort's quota by fair sharing, which has its own preemption.

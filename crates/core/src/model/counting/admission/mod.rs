@@ -18,7 +18,7 @@ pub use answer::{Admits, FlavorShare, MissingQuota, QueueAdmission};
 pub use facts::{
     AdmissionRequest, ClusterQueue, Cohort, FlavorAmounts, FlavorExclusion, FlavorFungibility,
     FlavorQuota, FlavorQuotas, FlavorResource, OpenQueue, PodSetRequest, PreemptionPolicy,
-    PreemptionRules, QueueCheck, QueueFacts, QueueState, ReservedJob, ResourceFlavor,
+    PreemptionRules, QueueFacts, QueueState, RequiredCheck, ReservedJob, ResourceFlavor,
     ResourceGroup, WaitingJob,
 };
 pub use reasons::quota_amount;

@@ -3,7 +3,7 @@
 use super::answer::{MissingQuota, QueueAdmission};
 use super::assignment::{FlavorAssignment, FlavorAttempt, QuotaShortage};
 use super::facts::{ClusterQueue, FlavorExclusion, PreemptionPolicy};
-use crate::model::counting::fit::FitReason;
+use crate::model::counting::fit_reason::FitReason;
 use crate::model::values::quantity;
 
 /// Formats an amount in thousandths as a quantity, such as `8`, `500m` or `64Gi`.

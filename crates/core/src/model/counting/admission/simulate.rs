@@ -9,7 +9,7 @@ use super::facts::{
 use super::preempt::Preemptor;
 use super::quota_tree::{QuotaGap, QuotaTree};
 use super::reasons;
-use crate::model::counting::fit::FitReason;
+use crate::model::counting::fit_reason::FitReason;
 
 /// The workloads of a job in one order of events.
 struct SimulatedRun {
@@ -297,7 +297,7 @@ impl Simulation<'_> {
             .into_iter()
             .map(ToOwned::to_owned)
             .collect();
-        let applies = |check: &&super::facts::QueueCheck| {
+        let applies = |check: &&super::facts::RequiredCheck| {
             check.flavors.is_empty() || flavors.iter().any(|name| check.flavors.contains(name))
         };
         for check in self.rules.checks.iter().filter(applies) {

@@ -137,7 +137,7 @@ fn the_namespace_must_be_accepted() {
 #[test]
 fn checks_and_topology_are_not_evaluated() {
     let mut open = with_waiting(false, &[]);
-    let check = |name: &str, flavors: &[&str]| QueueCheck {
+    let check = |name: &str, flavors: &[&str]| RequiredCheck {
         name: name.to_owned(),
         flavors: flavors.iter().map(|flavor| (*flavor).to_owned()).collect(),
     };
