@@ -15,9 +15,7 @@ use super::device_allocator::{
 use super::device_demand::{ClaimDemand, DeviceDemand, PodDevices, RequestDemand};
 use super::device_supply::{CounterSets, DeviceSupply};
 use crate::model::facts::node::Node;
-
-/// Prefix of the extended resources that represent device classes (KEP-5004).
-const CLASS_RESOURCE: &str = "deviceclass.resource.kubernetes.io/";
+use crate::model::facts::resource::CLASS_RESOURCE;
 
 /// Returns the device class that an extended resource represents.
 pub fn device_class(resource: &str) -> Option<&str> {

@@ -150,6 +150,9 @@ pub fn is_device(resource: &str) -> bool {
         || ascend(resource).is_some()
 }
 
+/// Prefix of the extended resources that represent device classes (KEP-5004).
+pub(crate) const CLASS_RESOURCE: &str = "deviceclass.resource.kubernetes.io/";
+
 /// First words of resources that count memory, cores or shares of GPUs: HAMi
 /// (`nvidia.com/gpumem`), Aliyun (`aliyun.com/gpu-mem`), Volcano (`volcano.sh/vgpu-memory`),
 /// Koordinator (`koordinator.sh/gpu-core`) and Tencent (`tencent.com/vcuda-core`).
@@ -158,6 +161,10 @@ const SHARES: [&str; 6] = ["gpu", "vgpu", "qgpu", "gpumem", "gpucores", "vcuda"]
 /// Returns true for resources that count memory, cores or shares of devices. They are not numbers
 /// of devices, unlike those of [`is_device`].
 pub fn is_device_share(resource: &str) -> bool {
+    // A DeviceClass counts devices, whatever its name is.
+    if resource.starts_with(CLASS_RESOURCE) {
+        return false;
+    }
     let Some((domain, name)) = resource.split_once('/') else {
         return false;
     };
@@ -295,6 +302,7 @@ mod tests {
             "nvidia.com/hostdev",
             "memory",
             "example.com/fpga",
+            "deviceclass.resource.kubernetes.io/gpu.nvidia.com",
         ] {
             assert!(!is_device_share(other), "{other}");
         }
