@@ -118,9 +118,8 @@ static LOGFMT: LazyLock<Regex> = LazyLock::new(|| regex(r#"\b(?:level|lvl)="?([A
 static NCCL: LazyLock<Regex> =
     LazyLock::new(|| regex(r"\bR?NCCL (INFO|TRACE|VERSION|WARN|ERROR)\b"));
 /// A warning of NCCL and RCCL. NCCL 2.0 omits its name: `host:pid:tid [device] file:line WARN `.
-static NCCL_WARNING: LazyLock<Regex> = LazyLock::new(|| {
-    regex(r"\bR?NCCL WARN |\[[0-9]+\] [\w./-]+\.(?:h|cc|cu):[0-9]+ WARN ")
-});
+static NCCL_WARNING: LazyLock<Regex> =
+    LazyLock::new(|| regex(r"\bR?NCCL WARN |\[[0-9]+\] [\w./-]+\.(?:h|cc|cu):[0-9]+ WARN "));
 /// Escape sequences for colors and for moving the cursor.
 static ANSI: LazyLock<Regex> =
     LazyLock::new(|| regex(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07]*\x07|\x1b[()][A-Z0-9]"));

@@ -50,8 +50,11 @@ static STRENGTHS: LazyLock<Vec<Strength>> = LazyLock::new(|| {
     rows.map(|(_, strength)| *strength).collect()
 });
 static HARMLESS: LazyLock<RegexSet> = LazyLock::new(|| set(noise::PATTERNS.iter().copied()));
-static WARNINGS: LazyLock<RegexSet> =
-    LazyLock::new(|| set(distributed::NCCL_WARNINGS.iter().map(|(pattern, _)| *pattern)));
+static WARNINGS: LazyLock<RegexSet> = LazyLock::new(|| {
+    set(distributed::NCCL_WARNINGS
+        .iter()
+        .map(|(pattern, _)| *pattern))
+});
 
 /// Returns what the line proves. `None` if no table has its form.
 pub(super) fn strength(text: &str) -> Option<Strength> {
