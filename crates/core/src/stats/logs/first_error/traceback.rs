@@ -281,41 +281,7 @@ impl Tracebacks {
         if open.phase != TracebackPhase::Frames {
             return open.after_exception(trimmed, indent);
         }
-        let is_box = trimmed.starts_with(['╭', '│', '╰', '>', '└', '├']);
-        let is_other_level = open.is_headless && text.severity != open.severity;
-        let is_named_frame = FRAME.is_match(trimmed);
-        if !is_other_level && (indent > open.indent || is_box || is_named_frame) {
-            open.is_source_next = is_named_frame && indent <= open.indent;
-            open.is_flat |= open.is_source_next;
-            open.frame(trimmed);
-            return TracebackLine::Inside;
-        }
-        let is_logged_apart = text.severity != open.severity
-            && text
-                .severity
-                .is_some_and(|level| level < LogSeverity::Error);
-        let is_exception = open.is_exception(trimmed);
-        if open.is_source_next && !is_exception && text.severity == open.severity {
-            open.is_source_next = false;
-            // The report of a signal may follow a frame.
-            if patterns::strength(trimmed) != Some(Strength::Killed) {
-                return TracebackLine::Inside;
-            }
-        }
-        if is_exception && !is_logged_apart {
-            (open.phase, open.stray) = (TracebackPhase::Stated, 0);
-            if open.is_ignored {
-                return TracebackLine::Inside;
-            }
-            let is_logged = text.severity.is_some();
-            return TracebackLine::Exception {
-                is_uncaught: open.is_uncaught && !open.is_thread && !is_logged,
-                is_exit: open.is_exit && !is_logged,
-                chain: open.chain,
-            };
-        }
-        // Lines of loggers are certainly not a part of it.
-        open.stray += u32::from(!is_logged_apart);
+        let line = open.among_frames(text, trimmed, indent);
         let limit = if open.is_headless {
             MAX_STRAY_HEADLESS
         } else {
@@ -324,11 +290,51 @@ impl Tracebacks {
         if open.stray > limit {
             self.open.remove(&text.source);
         }
-        TracebackLine::Outside
+        line
     }
 }
 
 impl OpenTraceback {
+    /// Classifies a line before the exception.
+    fn among_frames(&mut self, text: &LogText<'_>, trimmed: &str, indent: usize) -> TracebackLine {
+        let is_box = trimmed.starts_with(['╭', '│', '╰', '>', '└', '├']);
+        let is_other_level = self.is_headless && text.severity != self.severity;
+        let is_named_frame = FRAME.is_match(trimmed);
+        if !is_other_level && (indent > self.indent || is_box || is_named_frame) {
+            self.is_source_next = is_named_frame && indent <= self.indent;
+            self.is_flat |= self.is_source_next;
+            self.frame(trimmed);
+            return TracebackLine::Inside;
+        }
+        let is_logged_apart = text.severity != self.severity
+            && text
+                .severity
+                .is_some_and(|level| level < LogSeverity::Error);
+        let is_exception = self.is_exception(trimmed);
+        if self.is_source_next && !is_exception && text.severity == self.severity {
+            self.is_source_next = false;
+            // The report of a signal may follow a frame.
+            if patterns::strength(trimmed) != Some(Strength::Killed) {
+                return TracebackLine::Inside;
+            }
+        }
+        if is_exception && !is_logged_apart {
+            (self.phase, self.stray) = (TracebackPhase::Stated, 0);
+            if self.is_ignored {
+                return TracebackLine::Inside;
+            }
+            let is_logged = text.severity.is_some();
+            return TracebackLine::Exception {
+                is_uncaught: self.is_uncaught && !self.is_thread && !is_logged,
+                is_exit: self.is_exit && !is_logged,
+                chain: self.chain,
+            };
+        }
+        // Lines of loggers are certainly not a part of it.
+        self.stray += u32::from(!is_logged_apart);
+        TracebackLine::Outside
+    }
+
     /// Returns whether a line after the frames states the exception.
     fn is_exception(&self, trimmed: &str) -> bool {
         let form = if self.is_headless {
