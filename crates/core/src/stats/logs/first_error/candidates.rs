@@ -4,6 +4,7 @@ use jiff::Timestamp;
 
 use super::error::{LogError, Strength};
 use super::patterns;
+use super::text;
 
 /// Maximum number of ordinary lines between a logged error and the signal that follows from it. A
 /// launcher ends its other processes at once.
@@ -91,16 +92,7 @@ impl Candidates {
         self.exit = None;
         self.count += 1;
         if strength != Strength::Summary {
-            // The program survived these: between them and this error it did other things.
-            for weak in [Strength::Logged, Strength::Marked, Strength::LastLine] {
-                let slot = &mut self.by_strength[weak as usize];
-                let gap = if strength == Strength::Killed {
-                    KILLED_AFTER
-                } else {
-                    weak.gap()
-                };
-                slot.take_if(|known| known.since > gap || known.steps > 0);
-            }
+            self.drop_survived(strength);
         }
         let slot = &mut self.by_strength[strength as usize];
         match slot {
@@ -117,6 +109,20 @@ impl Candidates {
                     is_exit,
                 });
             }
+        }
+    }
+
+    /// Drops the weak errors that the program survived: before an error with this strength, it did
+    /// other things.
+    pub(super) fn drop_survived(&mut self, strength: Strength) {
+        for weak in [Strength::Logged, Strength::Marked, Strength::LastLine] {
+            let slot = &mut self.by_strength[weak as usize];
+            let gap = if strength == Strength::Killed {
+                KILLED_AFTER
+            } else {
+                weak.gap()
+            };
+            slot.take_if(|known| known.since > gap || known.steps > 0);
         }
     }
 
@@ -189,14 +195,18 @@ impl Candidates {
         }
     }
 
-    /// Prefers a warning of NCCL to its exception `error`, because the warning names the cause.
-    pub(super) fn promote_warning(&mut self, is_exit: bool, error: &LogError) {
-        let known = self.by_strength[Strength::Logged as usize].as_ref();
-        let known = known.filter(|known| {
-            known.since <= Strength::Logged.gap() && known.error.line.contains("NCCL WARN")
-        });
-        if let Some(warning) = known.map(|known| known.error.clone()) {
-            self.add(error.strength, is_exit, || warning);
+    /// Prefers a warning of NCCL to its error without a cause, because the warning names the cause.
+    pub(super) fn promote_warning(&mut self, is_exit: bool, strength: Strength) {
+        let warning = [Strength::Logged, Strength::Lost]
+            .into_iter()
+            .find_map(|weak| {
+                let known = self.by_strength[weak as usize].as_ref()?;
+                let is_near = known.since <= weak.gap() && known.steps == 0;
+                let is_warning = text::nccl_warning(&known.error.line).is_some();
+                (is_near && is_warning).then(|| known.error.clone())
+            });
+        if let Some(warning) = warning {
+            self.add(strength, is_exit, || warning);
         }
     }
 
@@ -207,11 +217,6 @@ impl Candidates {
         known
             .map(|known| line.trim_end().clone_into(&mut known.error.line))
             .is_some()
-    }
-
-    /// Returns whether an error with this strength is known.
-    pub(super) fn has(&self, strength: Strength) -> bool {
-        self.by_strength[strength as usize].is_some()
     }
 
     /// Returns the error that ended the program.

@@ -17,6 +17,7 @@ use traceback::{TracebackLine, Tracebacks};
 use work::{LineActivity, ProgressBars};
 
 mod candidates;
+mod code;
 mod error;
 mod json;
 mod patterns;
@@ -62,8 +63,6 @@ pub struct LogScan {
     bars: ProgressBars,
     candidates: Candidates,
     root_cause: summary::RootCause,
-    /// The newest line of a traceback.
-    frame: String,
     checkpoint: Option<Timestamp>,
 }
 
@@ -102,16 +101,11 @@ impl LogScan {
         }
     }
 
-    /// Ends the scan. A truncated traceback counts as an error.
+    /// Ends the scan. A traceback that the end of the log cuts off states no exception, but it
+    /// proves that the program survived the older errors.
     pub fn finish(mut self) -> LogFindings {
-        if self.tracebacks.is_truncated() && !self.candidates.has(Strength::Cause) {
-            let (line, before) = (self.frame, self.before.into());
-            self.candidates.add(Strength::Cause, false, || LogError {
-                at: None,
-                line,
-                before,
-                strength: Strength::Cause,
-            });
+        if self.tracebacks.is_truncated() {
+            self.candidates.drop_survived(Strength::Cause);
         }
         LogFindings {
             error: self.candidates.verdict(),
@@ -131,10 +125,7 @@ impl LogScan {
 
     fn judge(&mut self, at: Option<Timestamp>, text: &LogText<'_>, shown: &str) {
         match self.tracebacks.take(text) {
-            TracebackLine::Inside => {
-                shown.clone_into(&mut self.frame);
-                return self.candidates.line(at, shown.len());
-            }
+            TracebackLine::Inside => return self.candidates.line(at, shown.len()),
             TracebackLine::Exception {
                 is_uncaught,
                 is_exit,
@@ -150,6 +141,9 @@ impl LogScan {
             return;
         }
         if let Some(strength) = strength(text, shown) {
+            if is_unhandled(text) {
+                self.candidates.promote_warning(false, strength);
+            }
             return self.add(strength, false, at, shown);
         }
         self.candidates.line(at, shown.len());
@@ -185,8 +179,8 @@ impl LogScan {
             before: self.before.iter().cloned().collect(),
             strength,
         };
-        if UNHANDLED.iter().any(|words| text.body.contains(words)) {
-            self.candidates.promote_warning(is_exit, &error);
+        if is_unhandled(text) {
+            self.candidates.promote_warning(is_exit, strength);
         }
         let Some(root) = self.tracebacks.root(&text.source) else {
             return;
@@ -216,6 +210,11 @@ impl LogScan {
     }
 }
 
+/// Returns whether the line is NCCL's error without a cause.
+fn is_unhandled(text: &LogText<'_>) -> bool {
+    UNHANDLED.iter().any(|words| text.body.contains(words))
+}
+
 /// Returns what a line outside tracebacks proves. `None` if it is not an error.
 fn strength(text: &LogText<'_>, shown: &str) -> Option<Strength> {
     let body = text.body.trim_start();
@@ -223,9 +222,10 @@ fn strength(text: &LogText<'_>, shown: &str) -> Option<Strength> {
         .severity
         .is_some_and(|level| level < LogSeverity::Error)
     {
-        let is_fatal =
-            text.severity == Some(LogSeverity::Warning) && patterns::is_fatal_warning(shown);
-        return is_fatal.then_some(Strength::Logged);
+        let is_warning = text.severity == Some(LogSeverity::Warning);
+        return is_warning
+            .then(|| patterns::warning_strength(text::nccl_warning(shown)?))
+            .flatten();
     }
     let by_level = match text.severity {
         Some(LogSeverity::Fatal) => Some(Strength::Logged),

@@ -66,13 +66,19 @@ fn traceback_is_reported_by_its_last_line() {
         "[rank7]: ValueError: 7",
     ];
     assert_eq!(first(&ranked), Some("[rank7]: ValueError: 7".to_owned()));
-    assert_eq!(
-        first(&[
-            "Traceback (most recent call last):",
-            "  File \"a.py\", line 3"
-        ]),
-        Some("  File \"a.py\", line 3".to_owned())
-    );
+}
+
+/// The end of the log cuts off the exception, so its source line must not stand for it.
+#[test]
+fn truncated_traceback_is_not_quoted() {
+    let header = "Traceback (most recent call last):";
+    let frame = "  File \"a.py\", line 3, in <module>";
+    assert_eq!(first(&[header]), None);
+    assert_eq!(first(&[header, frame]), None);
+    assert_eq!(first(&[header, frame, "    run(args)"]), None);
+    let error = "ERROR:root:cannot read the shard";
+    assert_eq!(first(&[error, header, frame]), Some(error.to_owned()));
+    assert_eq!(first(&[error, "step 1 loss 0.1", header, frame]), None);
 }
 
 /// Of 512 ranks, rank 200 fails first. The others lose the connection within the next second.

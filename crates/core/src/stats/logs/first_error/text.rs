@@ -117,6 +117,9 @@ static LOGFMT: LazyLock<Regex> = LazyLock::new(|| regex(r#"\b(?:level|lvl)="?([A
 /// NCCL, RCCL and their plugins: `host:pid:tid [device] NCCL WARN `.
 static NCCL: LazyLock<Regex> =
     LazyLock::new(|| regex(r"\bR?NCCL (INFO|TRACE|VERSION|WARN|ERROR)\b"));
+/// A warning of NCCL and RCCL. NCCL 2.0 omits its name: `host:pid:tid [device] file:line WARN `.
+static NCCL_WARNING: LazyLock<Regex> =
+    LazyLock::new(|| regex(r"\bR?NCCL WARN |\[[0-9]+\] [\w./-]+\.(?:h|cc|cu):[0-9]+ WARN "));
 /// Escape sequences for colors and for moving the cursor.
 static ANSI: LazyLock<Regex> =
     LazyLock::new(|| regex(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07]*\x07|\x1b[()][A-Z0-9]"));
@@ -196,6 +199,12 @@ impl<'a> LogText<'a> {
     }
 }
 
+/// Returns the message of a warning of NCCL or RCCL. `None` for other lines.
+pub(super) fn nccl_warning(line: &str) -> Option<&str> {
+    let found = line.contains(" WARN ").then(|| NCCL_WARNING.find(line))??;
+    Some(&line[found.end()..])
+}
+
 /// Finds a severity that is not at the start of the line: NCCL's and logfmt's.
 fn severity_within(line: &str) -> Option<LogSeverity> {
     if line.contains("NCCL ")
@@ -206,6 +215,9 @@ fn severity_within(line: &str) -> Option<LogSeverity> {
             "ERROR" => Some(LogSeverity::Error),
             _ => Some(LogSeverity::Quiet),
         };
+    }
+    if nccl_warning(line).is_some() {
+        return Some(LogSeverity::Warning);
     }
     if line.contains("level=") || line.contains("lvl=") {
         return LogSeverity::parse(&LOGFMT.captures(line)?[1]);

@@ -5,7 +5,9 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
+use super::code;
 use super::error::{LogError, Strength};
+use super::patterns;
 use super::text::{LogSeverity, LogText};
 
 const HEADER: &str = "Traceback (most recent call last)";
@@ -23,6 +25,8 @@ const IGNORED: [&str; 4] = [
 ];
 /// Maximum number of other processes' lines within a traceback.
 const MAX_STRAY: u32 = 20;
+/// The same without a header: a stack that a program prints is not followed by an exception.
+const MAX_STRAY_HEADLESS: u32 = 3;
 /// Maximum number of processes whose tracebacks are followed.
 const MAX_SOURCES: usize = 1024;
 
@@ -31,6 +35,15 @@ static FRAME: LazyLock<Regex> =
 /// The line that states the exception. Its name need not end with `Error`.
 static EXCEPTION: LazyLock<Regex> =
     LazyLock::new(|| regex(r"^([A-Za-z_]\w*(?:\.[\w<>]+)*)(?:\([\w.]+\))?(?::|$)"));
+/// The same, if source lines have lost their indentation: `else:` is not an exception.
+static CLASS: LazyLock<Regex> =
+    LazyLock::new(|| regex(r"^(?:[\w<>]+\.)*[A-Z]\w*(?:\([\w.]+\))?(?::|$)"));
+/// The same, if the header is missing. Frames without a header need not end in an exception.
+static NAMED: LazyLock<Regex> = LazyLock::new(|| {
+    regex(
+        r"^(?:(?:[A-Za-z_]\w*\.)+[A-Z]\w*|[A-Z]\w*(?:Error|Exception|Interrupt|Exit))(?:\([\w.]+\))?(?::|$)",
+    )
+});
 /// Names of values that another process may log within a traceback.
 static VALUE: LazyLock<Regex> =
     LazyLock::new(|| regex(r"(?i)^(?:loss|epoch|step|iter\w*|lr|acc\w*|batch|time|eta):"));
@@ -81,6 +94,12 @@ struct OpenTraceback {
     is_ignored: bool,
     /// Whether the lines start with the margin of an exception group.
     is_group: bool,
+    /// Whether the header is missing.
+    is_headless: bool,
+    /// Whether the frames have lost their indentation.
+    is_flat: bool,
+    /// Whether the last line was a frame without indentation, so that its source line follows.
+    is_source_next: bool,
     severity: Option<LogSeverity>,
     chain: u32,
     root: Option<(Strength, LogError)>,
@@ -105,7 +124,11 @@ impl Tracebacks {
             self.truncated = MAX_STRAY;
             return TracebackLine::Inside;
         }
-        let line = self.next(text, body);
+        let mut line = self.next(text, body);
+        if line == TracebackLine::Outside && code::is_code(body.trim_start()) {
+            self.start_headless(text, body);
+            line = TracebackLine::Inside;
+        }
         let is_logged = text
             .severity
             .is_some_and(|level| level < LogSeverity::Error);
@@ -134,7 +157,9 @@ impl Tracebacks {
 
     fn has_frames(&self, source: &str) -> bool {
         let open = self.open.get(source);
-        open.is_some_and(|open| open.phase == TracebackPhase::Frames && !open.is_ignored)
+        open.is_some_and(|open| {
+            open.phase == TracebackPhase::Frames && !open.is_ignored && !open.is_headless
+        })
     }
 
     /// Opens a traceback. Returns `false` for prose that only mentions one.
@@ -174,6 +199,9 @@ impl Tracebacks {
                 || quiet
                 || inherited.is_some_and(|open| open.is_ignored),
             is_group,
+            is_headless: false,
+            is_flat: false,
+            is_source_next: false,
             severity: text.severity,
             chain: chained.map_or(0, |open| open.chain + 1),
             root: chained.and_then(|open| open.root.clone()),
@@ -183,11 +211,51 @@ impl Tracebacks {
             self.is_process_next,
             self.is_thread_next,
         ) = (false, false, false);
+        self.insert(text, opened);
+        true
+    }
+
+    fn insert(&mut self, text: &LogText<'_>, opened: OpenTraceback) {
         if self.open.len() >= MAX_SOURCES {
             self.open.clear();
         }
         self.open.insert(text.source.clone(), opened);
-        true
+    }
+
+    /// Opens a traceback at a frame, if its header is missing.
+    fn start_headless(&mut self, text: &LogText<'_>, body: &str) {
+        let trimmed = body.trim_start();
+        let is_frame = FRAME
+            .captures(trimmed)
+            .is_some_and(|found| found.get(2).is_some());
+        let known = self.open.get(&text.source);
+        if !is_frame || known.is_some_and(|open| open.phase == TracebackPhase::Frames) {
+            return;
+        }
+        let chained = known.filter(|open| open.phase == TracebackPhase::Chained);
+        let quiet = text
+            .severity
+            .is_some_and(|level| level < LogSeverity::Error);
+        let indent = body.len() - trimmed.len();
+        let opened = OpenTraceback {
+            phase: TracebackPhase::Frames,
+            indent: indent.saturating_sub(2),
+            // The first frame need not be the outermost one.
+            frames: 1,
+            stray: 0,
+            is_uncaught: false,
+            is_exit: false,
+            is_thread: false,
+            is_ignored: quiet || chained.is_some_and(|open| open.is_ignored),
+            is_group: false,
+            is_headless: true,
+            is_flat: indent == 0,
+            is_source_next: indent == 0,
+            severity: text.severity,
+            chain: chained.map_or(0, |open| open.chain + 1),
+            root: chained.and_then(|open| open.root.clone()),
+        };
+        self.insert(text, opened);
     }
 
     fn next(&mut self, text: &LogText<'_>, body: &str) -> TracebackLine {
@@ -213,39 +281,72 @@ impl Tracebacks {
         if open.phase != TracebackPhase::Frames {
             return open.after_exception(trimmed, indent);
         }
-        let is_box = trimmed.starts_with(['╭', '│', '╰', '>', '└', '├']);
-        let is_frame = indent > open.indent || is_box;
-        if is_frame {
-            open.frame(trimmed);
-            return TracebackLine::Inside;
-        }
-        let is_logged_apart = text.severity != open.severity
-            && text
-                .severity
-                .is_some_and(|level| level < LogSeverity::Error);
-        let is_exception = EXCEPTION.is_match(trimmed) && !VALUE.is_match(trimmed);
-        if is_exception && !is_logged_apart {
-            (open.phase, open.stray) = (TracebackPhase::Stated, 0);
-            if open.is_ignored {
-                return TracebackLine::Inside;
-            }
-            let is_logged = text.severity.is_some();
-            return TracebackLine::Exception {
-                is_uncaught: open.is_uncaught && !open.is_thread && !is_logged,
-                is_exit: open.is_exit && !is_logged,
-                chain: open.chain,
-            };
-        }
-        // Lines of loggers are certainly not a part of it.
-        open.stray += u32::from(!is_logged_apart);
-        if open.stray > MAX_STRAY {
+        let line = open.among_frames(text, trimmed, indent);
+        let limit = if open.is_headless {
+            MAX_STRAY_HEADLESS
+        } else {
+            MAX_STRAY
+        };
+        if open.stray > limit {
             self.open.remove(&text.source);
         }
-        TracebackLine::Outside
+        line
     }
 }
 
 impl OpenTraceback {
+    /// Classifies a line before the exception.
+    fn among_frames(&mut self, text: &LogText<'_>, trimmed: &str, indent: usize) -> TracebackLine {
+        let is_box = trimmed.starts_with(['╭', '│', '╰', '>', '└', '├']);
+        let is_other_level = self.is_headless && text.severity != self.severity;
+        let is_named_frame = FRAME.is_match(trimmed);
+        if !is_other_level && (indent > self.indent || is_box || is_named_frame) {
+            self.is_source_next = is_named_frame && indent <= self.indent;
+            self.is_flat |= self.is_source_next;
+            self.frame(trimmed);
+            return TracebackLine::Inside;
+        }
+        let is_logged_apart = text.severity != self.severity
+            && text
+                .severity
+                .is_some_and(|level| level < LogSeverity::Error);
+        let is_exception = self.is_exception(trimmed);
+        if self.is_source_next && !is_exception && text.severity == self.severity {
+            self.is_source_next = false;
+            // The report of a signal may follow a frame.
+            if patterns::strength(trimmed) != Some(Strength::Killed) {
+                return TracebackLine::Inside;
+            }
+        }
+        if is_exception && !is_logged_apart {
+            (self.phase, self.stray) = (TracebackPhase::Stated, 0);
+            if self.is_ignored {
+                return TracebackLine::Inside;
+            }
+            let is_logged = text.severity.is_some();
+            return TracebackLine::Exception {
+                is_uncaught: self.is_uncaught && !self.is_thread && !is_logged,
+                is_exit: self.is_exit && !is_logged,
+                chain: self.chain,
+            };
+        }
+        // Lines of loggers are certainly not a part of it.
+        self.stray += u32::from(!is_logged_apart);
+        TracebackLine::Outside
+    }
+
+    /// Returns whether a line after the frames states the exception.
+    fn is_exception(&self, trimmed: &str) -> bool {
+        let form = if self.is_headless {
+            &NAMED
+        } else if self.is_flat {
+            &CLASS
+        } else {
+            &EXCEPTION
+        };
+        form.is_match(trimmed) && !VALUE.is_match(trimmed)
+    }
+
     /// Classifies a line after the exception.
     fn after_exception(&mut self, trimmed: &str, indent: usize) -> TracebackLine {
         if CHAIN.iter().any(|link| trimmed.starts_with(link)) {

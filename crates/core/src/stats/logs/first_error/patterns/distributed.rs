@@ -80,17 +80,36 @@ pub(super) const PATTERNS: &[ErrorPattern] = &[
     (r"\bUCX +ERROR\b", Logged),
 ];
 
-/// Warnings with which NCCL and RCCL report an error that ends the program
-/// (`src/misc/socket.cc`, `src/misc/ibvwrap.cc`, `src/transport/net_ib.cc`,
+/// Messages of the warnings with which NCCL and RCCL report an error that ends the program
+/// (`src/misc/socket.cc`, `src/misc/ibvwrap.cc`, `src/transport/net_ib.cc`, `src/proxy.cc`,
 /// `src/include/checks.h`).
-pub(super) const NCCL_WARNINGS: &[&str] = &[
-    r"NCCL WARN Call to \w+ failed",
-    r"NCCL WARN (?:Cuda|HIP|Hip) failure",
-    r"NCCL WARN .*(?:Got completion (?:from|with)|Timeout waiting for connection|returned .* exceeded)",
-    r"NCCL WARN (?:\S+ : )?(?:socket|\w*[Ss]ocket\w*:? )?.*(?:Connection refused|Connection reset|No route to host|Connection timed out)",
-    r"NCCL WARN Error while (?:creating|attaching).*shared memory|NCCL WARN .*No space left on device",
-    r"NCCL WARN (?:Mismatched|Duplicate GPU detected|Bootstrap : no socket interface)",
-    r"NCCL WARN .*(?:Invalid|invalid) (?:usage|argument|config)",
+pub(super) const NCCL_WARNINGS: &[ErrorPattern] = &[
+    (r"^Call to \w+ failed", Logged),
+    (r"^(?:Cuda|HIP|Hip) failure", Logged),
+    (
+        r"Got completion (?:from|with)|Timeout waiting for connection|returned .* exceeded",
+        Logged,
+    ),
+    (
+        r"Connection refused|Connection reset|No route to host|Connection timed out",
+        Logged,
+    ),
+    (r"\bConnect to \S+ failed\b", Logged),
+    (
+        r"^Error while (?:creating|attaching).*shared memory|No space left on device",
+        Logged,
+    ),
+    (
+        r"^(?:Mismatched|Duplicate GPU detected|Bootstrap : no socket interface)",
+        Logged,
+    ),
+    (r"(?:Invalid|invalid) (?:usage|argument|config)", Logged),
+    // A proxy thread loses its connection when its peer fails.
+    (
+        r"\bError encountered progressing operation=|\bFailed to execute operation \w+ from rank ",
+        Lost,
+    ),
+    (r"\bConnection closed by remote peer\b", Lost),
 ];
 
 /// Words of the watchdogs of c10d about a collective that does not end.

@@ -71,6 +71,8 @@ pub(super) const PATTERNS: &[ErrorPattern] = &[
         r"\bRayActorError\b|\bActorDiedError\b|\bActorUnavailableError\b",
         Lost,
     ),
+    (r"\bThe actor is dead because its \w+", Lost),
+    (r"\bThe actor died unexpectedly\b", Lost),
     (
         r"\bWorkerCrashedError\b|\bNodeDiedError\b|\bOwnerDiedError\b|\bObjectLostError\b",
         Lost,

@@ -50,8 +50,11 @@ static STRENGTHS: LazyLock<Vec<Strength>> = LazyLock::new(|| {
     rows.map(|(_, strength)| *strength).collect()
 });
 static HARMLESS: LazyLock<RegexSet> = LazyLock::new(|| set(noise::PATTERNS.iter().copied()));
-static WARNINGS: LazyLock<RegexSet> =
-    LazyLock::new(|| set(distributed::NCCL_WARNINGS.iter().copied()));
+static WARNINGS: LazyLock<RegexSet> = LazyLock::new(|| {
+    set(distributed::NCCL_WARNINGS
+        .iter()
+        .map(|(pattern, _)| *pattern))
+});
 
 /// Returns what the line proves. `None` if no table has its form.
 pub(super) fn strength(text: &str) -> Option<Strength> {
@@ -71,7 +74,8 @@ pub(super) fn is_timeout(line: &str) -> bool {
         .any(|words| line.contains(words))
 }
 
-/// Returns whether the line is one of the warnings with which NCCL and RCCL report fatal errors.
-pub(super) fn is_fatal_warning(line: &str) -> bool {
-    line.contains("NCCL WARN") && WARNINGS.is_match(line.as_bytes())
+/// Returns what a warning of NCCL or RCCL proves. `None` if the program survives it.
+pub(super) fn warning_strength(message: &str) -> Option<Strength> {
+    let first = WARNINGS.matches(message.as_bytes()).iter().next()?;
+    Some(distributed::NCCL_WARNINGS[first].1)
 }

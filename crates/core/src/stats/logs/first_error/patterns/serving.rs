@@ -107,7 +107,7 @@ pub(super) const PATTERNS: &[ErrorPattern] = &[
     ),
     (r"^GGML_ASSERT\b|GGML_ASSERT\(.*\) failed", Cause),
     (
-        r"ggml_\w+: (?:failed to allocate|error: )|\bcudaMalloc failed: out of memory",
+        r"ggml_\w+: (?:failed to allocate|error: |not enough (?:space|memory))|\bcudaMalloc failed: out of memory",
         Logged,
     ),
     // The port of a server is in use (uvicorn, Triton, Go).
