@@ -101,14 +101,13 @@ const READ_COMMANDS: &[&str] = &[
 ];
 
 /// The commands that fail here. Their error messages are checked too.
-const FAILING_COMMANDS: [&str; 10] = [
+const FAILING_COMMANDS: [&str; 9] = [
     // The cluster has no queue, quota or default, and no job has a history yet.
     "get metrics workload NAME",
     "get training-performance NAME",
     "get workload-metadata NAME",
     "eff NAME",
     "snapshot latest",
-    "snapshot list",
     "describe queue NAME",
     "describe quota NAME",
     "describe defaults",
@@ -334,6 +333,8 @@ fn hostile_texts_do_not_reach_terminals_or_spreadsheets() {
             }
         }
     }
+    // Whether a snapshot exists depends on the time since the first sample.
+    failing.retain(|command| *command != "snapshot list");
     assert_eq!(
         failing, FAILING_COMMANDS,
         "commands that fail with this bundle"

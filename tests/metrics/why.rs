@@ -142,6 +142,10 @@ fn a_gpu_fault_is_the_cause_of_a_failed_job() {
         .gpuctl_with(&["create", "-f", "-", "--wait", "--timeout", "60s"], yaml)
         .ok();
     let pods = scene.assign_devices("t");
+    // An XID counts only if an earlier sample has another value.
+    scene.until(&["get", "nodes", "--pool", "why-fault"], |answer| {
+        answer["coverage"]["gpusSampled"].as_u64() >= Some(2)
+    });
     scene.load(&pods[0], |index, gpu| {
         gpu.xid = if index == 1 { 79 } else { 0 }
     });
