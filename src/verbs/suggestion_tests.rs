@@ -99,7 +99,8 @@ fn suggested_fields_exist() {
 #[test]
 fn suggested_commands_of_kubectl_name_the_namespace() {
     // Objects outside namespaces, and the types of objects.
-    const CLUSTER: [&str; 9] = [
+    const CLUSTER: [&str; 10] = [
+        "admissioncheck",
         "deviceclasses",
         "resourceslices",
         "storageclasses",
